@@ -1,5 +1,5 @@
-//! A policy that is observed beside the one in force (`tiergate run --observe`): it decides about the same requests, is counted and
-//! logged, and changes nothing.
+//! A policy that is observed beside the one in force: it decides about the same requests, is counted and logged, and changes
+//! nothing. It is another file's (`tiergate run --observe`), or the whole of the file of which parts have `mode = "observe"`.
 //!
 //! | state | who reads | who writes | lock |
 //! |---|---|---|---|
@@ -8,18 +8,19 @@
 use crate::clock;
 use crate::config::class_name;
 use crate::config::meant::Policy;
-use crate::observe::snapshot::{ObservedClass, ObservedSnapshot};
+use crate::observe::snapshot::{ObservedClass, ObservedSnapshot, policers, rule_hits};
 use crate::request::record::Record;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
+use tiergate_core::adapt::LevelNumber;
 use tiergate_core::classify::Scratch;
 use tiergate_core::classify::flow::FlowKey;
 use tiergate_core::fault::Fault;
 use tiergate_core::gate::Arrival;
-use tiergate_core::names::{ClassId, PoolId};
+use tiergate_core::names::{ClassId, PoolId, RuleId};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
@@ -55,9 +56,6 @@ impl ObservedPolicy {
         limit_of: impl Fn(&Plan, PoolId) -> u32,
     ) -> Result<Self, Fault> {
         policy.classifier.set_flow_key(key);
-        if policy.plan.shedding.is_some() {
-            tracing::warn!("[shedding] of the observed policy is left out: it is not observed");
-        }
         let limit_of = |pool| limit_of(&policy.plan, pool);
         let known = former.and_then(|former| Some((former.shadow()?, former.shadow.clone())));
         let shadow = match known {
@@ -101,18 +99,22 @@ impl ObservedPolicy {
         let now = clock::now();
         let mut shadow = self.shadow()?;
         shadow.limits_are(now, |pool| limit_of(plan, pool));
+        let mut level = None;
         if let Some(id) = plan.adaptation_of(&found)
             && let Some(settings) = plan.adaptation(id)
         {
             let client = settings.client(&view);
             arrival.adapted = shadow.gate().level(id, found.class, client, arrival.running);
+            level =
+                arrival.adapted.map(|it| (it.level.min(settings.highest()), settings.highest()));
             let pool = arrival.adapted.and_then(|adapted| plan.level_pool(adapted));
             arrival.pool = pool.unwrap_or(arrival.pool);
         }
         let refused = found.refuse.then_some(Reason::Rule).or(refused);
         let request = shadow.arrive(now, arrival, refused, granted)?;
         let (policy, seen) = (self.clone(), OnceLock::new());
-        Some(Box::new(ObservedRequest { policy, class: found.class, request, seen }))
+        let (class, rule) = (found.class, arrival.rule);
+        Some(Box::new(ObservedRequest { policy, class, rule, level, request, seen }))
     }
 
     /// Takes a reading of a sensor.
@@ -142,6 +144,12 @@ impl ObservedPolicy {
             path: self.path.display().to_string(),
             untracked: shadow.untracked(),
             classes: plan.class_ids().iter().map(class).collect(),
+            rule_hits: rule_hits(gate),
+            policers: policers(gate),
+            adaptations: gate
+                .adaptations()
+                .map(|it| (it.settings.name.clone(), it.answered))
+                .collect(),
         })
     }
 }
@@ -151,6 +159,10 @@ impl ObservedPolicy {
 pub(crate) struct ObservedRequest {
     policy: Arc<ObservedPolicy>,
     class: ClassId,
+    /// The rule that decided the class.
+    rule: Option<RuleId>,
+    /// The level that decides the quality of its answer, and the highest.
+    level: Option<(LevelNumber, LevelNumber)>,
     request: Observed,
     /// What was decided until it was told how the request ended in force.
     seen: OnceLock<Seen>,
@@ -165,6 +177,10 @@ pub struct ObservedVerdict<'a> {
     pub verdict: &'static str,
     /// Why it would be refused.
     pub reason: Option<Reason>,
+    /// The number of the rule that decided the class.
+    pub rule: Option<u32>,
+    /// The level of its answer, and the highest.
+    pub level: Option<(LevelNumber, LevelNumber)>,
 }
 
 impl ObservedRequest {
@@ -181,7 +197,10 @@ impl ObservedRequest {
             Seen::Waits | Seen::Unknown => ("waits", None),
             Seen::Refused(reason) => ("refused", Some(reason)),
         };
-        ObservedVerdict { class: class_name(&self.policy.policy.plan, self.class), verdict, reason }
+        let plan = &self.policy.policy.plan;
+        let rule = self.rule.and_then(|rule| plan.rule(rule)).map(|label| label.number);
+        let (class, level) = (class_name(plan, self.class), self.level);
+        ObservedVerdict { class, verdict, reason, rule, level }
     }
 
     /// It has got its slot in force.

@@ -19,6 +19,26 @@ fn faults(text: &str) -> String {
 fn each_fault_is_told_with_place_key_found_and_expected() {
     let table: &[(&str, &str)] = &[
         (
+            "[[class]]\nname = \"a\"\nmode = \"observ\"",
+            "policy.toml:5:8: class[1].mode: unknown word \"observ\", did you mean `observe`?",
+        ),
+        (
+            "[[rule]]\npath = \"/a\"\nrefuse = true\nmode = \"off\"",
+            "policy.toml:6:8: rule[1].mode: unknown word \"off\", expected one of `enforce`, `observe`",
+        ),
+        (
+            "[[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\nmode = \"observe\"\n[[rule]]\npath = \"/a\"\nclass = \"b\"\nmode = \"enforce\"",
+            "policy.toml:11:8: rule[1].mode: contradicts class \"b\", which is observed: remove one of them",
+        ),
+        (
+            "[[site]]\nname = \"s\"\nmode = \"observe\"\n[[class]]\nname = \"a\"\nmode = \"enforce\"",
+            "policy.toml:8:8: class[1].mode: contradicts mode = \"observe\" of site \"s\": remove one of them",
+        ),
+        (
+            "[shedding]\nmode = true",
+            "policy.toml:4:8: shedding.mode: must be a text in quotes, got true",
+        ),
+        (
             "[[pool]]\nname = \"reports\"\nservers = [\"a:1\"]\n[[rule]]\npath = \"/x\"\npool = \"raports\"",
             "policy.toml:8:8: rule[1].pool: no pool is called \"raports\", did you mean `reports`?",
         ),
@@ -126,7 +146,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[shedding]\naim = \"1s\"",
-            "policy.toml:4:1: shedding.aim: unknown key, expected one of `close`, `delay`",
+            "policy.toml:4:1: shedding.aim: unknown key, expected one of `close`, `delay`, `mode`",
         ),
         (
             "[[class]]\nname = \"a\"\nqueu = 5",
@@ -134,7 +154,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[class]]\nname = \"a\"\nzzz = 0",
-            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `adaptation`, `codel`, `deadline`, `dscp`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `resource`, `service_target`, `share`, `site`, `streams`, `weight`, `when_full`",
+            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `adaptation`, `codel`, `deadline`, `dscp`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `mode`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `resource`, `service_target`, `share`, `site`, `streams`, `weight`, `when_full`",
         ),
         (
             "[[class]]\nname = \"a\"\nminimum = 10",
@@ -1157,5 +1177,34 @@ proptest! {
     #[test]
     fn no_noise_makes_the_parser_panic(text in "\\PC{0,200}") {
         let _ = parse(&text, "policy.toml");
+    }
+}
+
+#[test]
+fn what_is_observed_as_a_whole_is_in_force_nowhere() {
+    let with_top = |top: &str, tables: &str| faults(&format!("{top}\n{GOOD}{tables}"));
+    assert_eq!(
+        with_top(
+            "default_class = \"b\"",
+            "[[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\nmode = \"observe\""
+        ),
+        "policy.toml:1:17: default_class: must be a class that is in force, and \"b\" is only observed: name another, or leave it out for the last class that is in force"
+    );
+    let observe = "mode = \"observe\"";
+    for (table, place) in [
+        ("[[class]]\nname = \"a\"", "6:8: class[1]"),
+        ("[[site]]\nname = \"a\"", "6:8: site[1]"),
+        ("[[rule]]\nrefuse = true", "6:8: rule[1]"),
+        ("[[policer]]\nname = \"a\"", "6:8: policer[1]"),
+    ] {
+        let rate = if table.contains("policer") { "\nrate = \"1/s\"" } else { "" };
+        let text = format!("{table}\nmode = \"enforce\"{rate}");
+        assert_eq!(
+            with_top(observe, &text),
+            format!(
+                "policy.toml:{place}.mode: contradicts mode = \"observe\" of the policy: remove one of them"
+            )
+        );
+        assert_eq!(with_top("mode = \"enforce\"", &text), "no fault");
     }
 }

@@ -283,6 +283,7 @@ impl Plan {
             RuleKey::Name(name) => Some(&**name),
             RuleKey::Conditions(..) => None,
         };
-        Some(RuleLabel { number: place as u32 + 1, name })
+        let number = self.spec.rule_numbers.get(place).copied().unwrap_or(place as u32 + 1);
+        Some(RuleLabel { number, name })
     }
 }

@@ -16,6 +16,8 @@ pub struct Spec {
     pub classes: Vec<Class>,
     /// What the classifier's rules are known by, in their order ([`crate::names::RuleIdentities`]).
     pub rules: Vec<RuleKey>,
+    /// What people number them by, where rules are left out between them; empty: from 1.
+    pub rule_numbers: Vec<u32>,
     /// How many requests the servers of the default pool work on at once.
     pub slots: Slots,
     /// Whether each of them has as many, instead of all together.
@@ -99,6 +101,7 @@ impl Spec {
         Spec {
             classes: vec![Class::named("default")],
             rules: Vec::new(),
+            rule_numbers: Vec::new(),
             slots: Slots::default(),
             slots_per_server: false,
             pools: Vec::new(),

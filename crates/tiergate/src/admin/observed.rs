@@ -4,6 +4,7 @@ use super::quantiles::{Quantiles, quantiles};
 use crate::observe::snapshot::{ObservedClass, ObservedSnapshot};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::reason::Reason;
 
 /// A policy that is observed beside the one in force.
@@ -15,6 +16,34 @@ pub struct ObservedStatus {
     pub untracked: u64,
     /// Its classes, most important first.
     pub classes: Vec<ObservedClassStatus>,
+    /// Its policers; absent: it has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policers: Vec<ObservedPolicerStatus>,
+    /// Its adaptations; absent: it has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub adaptations: Vec<ObservedAdaptationStatus>,
+}
+
+/// A policer of the policy that is observed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ObservedPolicerStatus {
+    /// Its name.
+    pub name: String,
+    /// The rate that would be in force.
+    pub tokens_per_second: f64,
+    /// Requests that would have taken a token.
+    pub passed: u64,
+    /// Requests that would have been refused for want of one.
+    pub refused: u64,
+}
+
+/// An adaptation of the policy that is observed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ObservedAdaptationStatus {
+    /// Its name.
+    pub name: String,
+    /// Requests by the level that they would have been answered at; index 0: refused for it.
+    pub answered: Vec<u64>,
 }
 
 /// A class of the policy that is observed. Counters count from the start.
@@ -58,9 +87,21 @@ pub(super) fn status(observed: &ObservedSnapshot) -> ObservedStatus {
             left: it.tally.left,
         }
     };
+    let policer = |(name, it): &(String, PolicerState)| ObservedPolicerStatus {
+        name: name.clone(),
+        tokens_per_second: it.rate.tokens_per_second(),
+        passed: it.counts.passed,
+        refused: it.counts.refused,
+    };
+    let adaptation = |(name, answered): &(String, Vec<u64>)| ObservedAdaptationStatus {
+        name: name.clone(),
+        answered: answered.clone(),
+    };
     ObservedStatus {
         policy: observed.path.clone(),
         untracked: observed.untracked,
         classes: observed.classes.iter().map(class).collect(),
+        policers: observed.policers.iter().map(policer).collect(),
+        adaptations: observed.adaptations.iter().map(adaptation).collect(),
     }
 }

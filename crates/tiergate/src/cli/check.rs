@@ -1,7 +1,7 @@
 //! `tiergate check`: what a policy means, in words, and what in it has no effect.
 
 pub use super::warn::warnings;
-use super::words;
+use super::{observed, words};
 use crate::config::meant::{Listener, Origin, Policy};
 use crate::config::{
     ConfigError, adaptation, block, class, forwarding, guarantee, load, policer, resource,
@@ -22,10 +22,31 @@ pub fn check(path: &Path) -> Result<String, ConfigError> {
     Ok(meaning(&policy, &path.to_string_lossy()))
 }
 
-/// What a policy means, in words, warnings last.
+/// What a policy means, in words, warnings last. Where parts of it are only observed: those, and what is in force.
 pub fn meaning(policy: &Policy, file: &str) -> String {
+    let text = format!("{file} is a valid policy.\n");
+    let Some(whole) = &policy.observed else {
+        return text + &sections(policy, warnings(policy));
+    };
+    // What a part that is not in force would be needed for is not idle.
+    let warnings = warnings(whole).into_iter().chain(policy.warnings.clone()).collect();
+    if policy.is_all_observed {
+        return text + OBSERVED_ALL + &sections(whole, warnings);
+    }
+    let lines = observed::words(policy, whole).join("\n  ");
+    text + &format!("\nObserved, and not in force\n  {lines}\n") + &sections(policy, warnings)
+}
+
+/// What is said of a policy that is observed as a whole.
+const OBSERVED_ALL: &str = "
+All of it is observed, and nothing in force: every request is let through at once, to the pool that its rule or class
+names. What follows is observed, but for listeners, servers, limits, timeouts and logs, which are as they say.
+";
+
+/// What is said of each part of a policy.
+fn sections(policy: &Policy, warnings: Vec<String>) -> String {
     let plan = &policy.plan;
-    let mut text = format!("{file} is a valid policy.\n");
+    let mut text = String::new();
     let score = policy.score.as_ref().map(|tables| score::words(tables, plan));
     let by_session = policy.session.is_some();
     let shedding = plan.shedding.map(|delay| shedding::words(delay, policy.shed, by_session));
@@ -51,7 +72,7 @@ pub fn meaning(policy: &Policy, file: &str) -> String {
         ("Limits", policy.limits.words(policy.buffering, policy.spooling.as_ref(), policy.threads)),
         ("Timeouts", policy.timeouts.words()),
         ("Observability", observability(policy)),
-        ("Warnings", warnings(policy)),
+        ("Warnings", warnings),
     ] {
         if !lines.is_empty() {
             text += &format!("\n{title}\n  {}\n", lines.join("\n  "));
@@ -125,12 +146,7 @@ fn policers(policy: &Policy) -> Vec<String> {
 }
 
 fn rules(policy: &Policy) -> Vec<String> {
-    let rule = |(index, rule): (usize, &crate::config::meant::PolicyRule)| {
-        let conditions = words::conditions(&rule.rule, policy);
-        let action = words::action(&rule.rule, policy);
-        format!("{}  (line {})  {conditions} → {action}", rule.label(index), rule.line)
-    };
-    policy.rules.iter().enumerate().map(rule).collect()
+    policy.rules.iter().map(|rule| words::rule(rule, policy)).collect()
 }
 
 fn refusal(policy: &Policy) -> Vec<String> {

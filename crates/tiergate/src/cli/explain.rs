@@ -130,15 +130,45 @@ pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<Strin
     };
     let found = policy.classifier.classify(&view, &mut Scratch::default());
     let mut text = asked(&view, request.raw_path, &paths);
-    text += &decided(policy, file, &view, &found);
-    text += &consequence(policy, &found);
+    if let (true, Some(whole)) = (policy.is_all_observed, &policy.observed) {
+        let pool = pool(&policy.plan, &found).map(|words| format!("; {words}"));
+        text += &format!(
+            "\nIn force every request is let through at once{}\n",
+            pool.unwrap_or_default()
+        );
+        text += "\nWhat is observed (mode = \"observe\"):\n";
+        let found = whole.classifier.classify(&view, &mut Scratch::default());
+        text += &decision(whole, file, &view, &found);
+        text += &near(whole, file, &view, &found);
+        text += &outputs::by_part(whole, &view);
+        return Ok(text);
+    }
+    let in_force = decision(policy, file, &view, &found);
+    text += &in_force;
+    text += &near(policy, file, &view, &found);
+    text += &outputs::by_part(policy, &view);
+    if let Some(whole) = &policy.observed {
+        let found = whole.classifier.classify(&view, &mut Scratch::default());
+        let observed = decision(whole, file, &view, &found);
+        text += match observed == in_force {
+            true => "\nThat is in force; with what is observed the decision is the same\n",
+            false => "\nThat is in force; with what is observed (mode = \"observe\"):\n",
+        };
+        if observed != in_force {
+            text += &observed;
+        }
+    }
+    Ok(text)
+}
+
+/// Which rule decides, what becomes of the request, and what else rules say of it.
+fn decision(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -> String {
+    let mut text = decided(policy, file, view, found);
+    text += &consequence(policy, found);
     if policy.plan.is_in_tree(view.path) {
         text += "\nIt is answered 404 all the same: the path is below a tree of an adaptation, which is reached by levels only\n";
     }
-    text += &outputs::further(policy, file, &view, &found);
-    text += &near(policy, file, &view, &found);
-    text += &outputs::by_part(policy, &view);
-    Ok(text)
+    text + &outputs::further(policy, file, view, found)
 }
 
 fn text_of(given: &Option<String>) -> &[u8] {
@@ -230,7 +260,7 @@ fn decided(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -
     let rule = &policy.rules[index as usize];
     let mut text = format!(
         "\nRule {} ({file}:{}) decides: {} → {}\n",
-        rule.label(index as usize),
+        rule.label(),
         rule.line,
         words::conditions(&rule.rule, policy),
         words::action(&rule.rule, policy)
@@ -361,14 +391,14 @@ fn adaptation(plan: &Plan, found: &Match) -> Option<String> {
 /// Earlier rules of which all conditions but one hold.
 fn near(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -> String {
     let before = found.rule.map_or(policy.rules.len(), |rule| rule as usize);
-    let near = policy.rules[..before].iter().enumerate().filter_map(|(index, rule)| {
+    let near = policy.rules[..before].iter().filter_map(|rule| {
         let mut failing = rule.rule.conditions.iter().filter(|one| !one.holds(view));
         let failing = failing.next().filter(|_| failing.next().is_none())?;
         let decides = rule.rule.sets(Output::Verdict) && rule.rule.conditions.len() > 1;
         decides.then(|| {
             format!(
                 "  rule {} ({file}:{}) → {}\n    no   {}: {}\n",
-                rule.label(index),
+                rule.label(),
                 rule.line,
                 words::action(&rule.rule, policy),
                 words::condition(failing, policy),

@@ -6,6 +6,7 @@ pub mod check;
 pub mod degrade;
 pub mod explain;
 pub mod import;
+mod observed;
 mod outputs;
 mod progress;
 pub mod run;

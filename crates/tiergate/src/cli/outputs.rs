@@ -21,14 +21,13 @@ pub(super) fn further(
 ) -> String {
     let mut text = String::new();
     for output in Output::ALL.into_iter().skip(1) {
-        let mut setting =
-            policy.rules.iter().enumerate().filter(|(_, rule)| rule.rule.sets(output));
+        let mut setting = policy.rules.iter().filter(|rule| rule.rule.sets(output));
         if setting.clone().next().is_some() {
-            let line = match setting.find(|(_, rule)| rule.rule.matches(view)) {
-                Some((index, rule)) => format!(
+            let line = match setting.find(|rule| rule.rule.matches(view)) {
+                Some(rule) => format!(
                     "{}: rule {} ({file}:{}), {}",
                     words::says(&rule.rule, output, policy),
-                    rule.label(index),
+                    rule.label(),
                     rule.line,
                     words::conditions(&rule.rule, policy)
                 ),
@@ -80,13 +79,12 @@ pub(super) fn by_part(policy: &Policy, view: &RequestView<'_>) -> String {
     nouns.dedup();
     for part in nouns {
         let here = |condition: &&Condition| rule::noun(condition.part()) == part;
-        let rules = policy.rules.iter().enumerate();
-        let asking = rules.filter(|(_, it)| it.rule.conditions.iter().any(|one| here(&one)));
-        let holds = |(_, it): &(usize, &PolicyRule)| {
-            it.rule.conditions.iter().filter(here).all(|one| one.holds(view))
-        };
+        let asking =
+            policy.rules.iter().filter(|it| it.rule.conditions.iter().any(|one| here(&one)));
+        let holds =
+            |it: &&PolicyRule| it.rule.conditions.iter().filter(here).all(|one| one.holds(view));
         let asked = asking.clone().count();
-        let held = asking.filter(holds).map(|(index, rule)| rule.label(index));
+        let held = asking.filter(holds).map(|rule| rule.label());
         let list = match &held.collect::<Vec<_>>()[..] {
             [] => "none".to_owned(),
             [one] => format!("rule {one}"),

@@ -23,10 +23,10 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
     let mut deciding = vec![true; policy.rules.len()];
     for (index, rule) in policy.rules.iter().enumerate() {
         if let Some(why) = never_matches(&rule.rule, policy) {
-            warnings.push(format!("{} never matches: {why}", name(index, rule)));
+            warnings.push(format!("{} never matches: {why}", name(rule)));
             deciding[index] = false;
         } else if let Some(listeners) = proxied(&rule.rule, policy) {
-            let rule = name(index, rule);
+            let rule = name(rule);
             warnings.push(format!("{rule} never matches clients of {listeners}: {NOT_OURS}"));
         }
     }
@@ -44,8 +44,8 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
     warnings
 }
 
-fn name(index: usize, rule: &PolicyRule) -> String {
-    format!("rule {} (line {})", rule.label(index), rule.line)
+fn name(rule: &PolicyRule) -> String {
+    format!("rule {} (line {})", rule.label(), rule.line)
 }
 
 /// Why no request can ever match a rule, where that is certain.
@@ -122,7 +122,7 @@ fn shadowed(policy: &Policy, deciding: &mut [bool], warnings: &mut Vec<String>) 
         let set: Vec<Output> = later.rule.outputs().collect();
         let mut open = set.clone();
         let mut told = Vec::new();
-        for (place, earlier) in policy.rules[..index].iter().enumerate() {
+        for earlier in &policy.rules[..index] {
             if open.is_empty() {
                 break;
             }
@@ -139,9 +139,9 @@ fn shadowed(policy: &Policy, deciding: &mut [bool], warnings: &mut Vec<String>) 
                 true => "asks for the same",
                 false => "takes all of its requests",
             };
-            told.push((takes, format!("{} {why}", name(place, earlier))));
+            told.push((takes, format!("{} {why}", name(earlier))));
         }
-        let later = name(index, later);
+        let later = name(later);
         match &told[..] {
             [] => {}
             [(_, by)] if open.is_empty() => {
@@ -212,11 +212,10 @@ fn idle_policers(policy: &Policy, warnings: &mut Vec<String>) {
 
 /// Importance that has no effect, and importance that any client can claim.
 fn importance(policy: &Policy, warnings: &mut Vec<String>) {
-    let said =
-        || policy.rules.iter().enumerate().filter(|(_, rule)| rule.rule.importance.is_some());
+    let said = || policy.rules.iter().filter(|rule| rule.rule.importance.is_some());
     let Some(delay) = policy.plan.shedding else {
-        if let Some((index, rule)) = said().next() {
-            let name = name(index, rule);
+        if let Some(rule) = said().next() {
+            let name = name(rule);
             warnings.push(format!("{name}: importance has no effect without [shedding]"));
         }
         return;
@@ -232,12 +231,12 @@ fn importance(policy: &Policy, warnings: &mut Vec<String>) {
     if policy.session.is_some() {
         return;
     }
-    for (index, rule) in said() {
+    for rule in said() {
         let mut claims = rule.rule.conditions.iter().filter_map(claim);
         if let Some(claim) = claims.next()
             && !rule.rule.conditions.iter().any(is_proof)
         {
-            let name = name(index, rule);
+            let name = name(rule);
             warnings.push(format!(
                 "{name}: any client that guesses the value of {claim} has this importance; with \
                  [session], only running sessions have"
@@ -378,8 +377,8 @@ fn mixed_target(class: &Class, policy: &Policy, warnings: &mut Vec<String>) {
 
 /// Rules whose requests never fit, or whose header no peer may send.
 fn never_fit(policy: &Policy, warnings: &mut Vec<String>) {
-    for (index, rule) in policy.rules.iter().enumerate() {
-        let name = name(index, rule);
+    for rule in &policy.rules {
+        let name = name(rule);
         let pool = rule.rule.pool.or_else(|| {
             let class = rule.rule.class.unwrap_or(policy.classifier.default_class());
             policy.plan.class(class).map(|class| class.pool)

@@ -1,7 +1,7 @@
 //! Rules in words.
 
-use crate::config::meant::Policy;
-use crate::config::{adaptation, resource, route, rule, show};
+use crate::config::meant::{Policy, PolicyRule};
+use crate::config::{adaptation, resource, route, rule as rule_words, show};
 use std::fmt::Display;
 use tiergate_core::class::ClassId;
 use tiergate_core::classify::rule::Rule;
@@ -14,7 +14,7 @@ pub(super) fn condition(condition: &Condition, policy: &Policy) -> String {
         Matcher::Range(span) => number(condition.part(), *span, policy),
         matcher => matcher.to_string(),
     };
-    rule::words(condition, &any_of(condition.any_of().iter().map(one)))
+    rule_words::words(condition, &any_of(condition.any_of().iter().map(one)))
 }
 
 /// A range of a number, as it would be written.
@@ -52,6 +52,13 @@ pub(super) fn conditions(rule: &Rule, policy: &Policy) -> String {
     let conditions: Vec<String> =
         rule.conditions.iter().map(|one| condition(one, policy)).collect();
     conditions.join(" and ")
+}
+
+/// A rule with its number and line.
+pub(super) fn rule(rule: &PolicyRule, policy: &Policy) -> String {
+    let conditions = conditions(&rule.rule, policy);
+    let action = action(&rule.rule, policy);
+    format!("{}  (line {})  {conditions} → {action}", rule.label(), rule.line)
 }
 
 /// What becomes of a request that a rule matches.

@@ -4,6 +4,7 @@ use super::cost::{CostKeys, costs};
 use super::inbound::{ReferenceKind, reference_of};
 use super::kind::{Parsed, Text, list};
 use super::lookup::{Interning, find};
+use super::mode::{MODE, Mode};
 use super::place::{At, Place};
 use super::pool::Pools;
 use super::rule_values::FLOW;
@@ -25,6 +26,8 @@ section! {
     pub(super) struct AdaptationKeys {
         /// The name by which rules and classes refer to it.
         name: Option<String> = Name.required("write name = \"…\"");
+        /// Whether it is in force, `"enforce"`; or only [observed](#mode-parts-of-a-policy-that-are-observed), `"observe"`: in force there is no such adaptation, and every answer is full.
+        mode: Mode = MODE.or("enforce");
         /// The [`[[sensor]]`](#sensor-what-is-measured-of-the-machine) whose reading is held at the reference, one that measures a share or a
         /// queue; or `"backlog"`: the requests that wait in the queue of `[origin]`.
         sensor: Option<String> = TEXT.required("write sensor = \"…\", the name of a [[sensor]], or \"backlog\"");

@@ -4,6 +4,7 @@ use super::adaptation::{self, Adaptations};
 use super::dscp::{self, MARK};
 use super::kind::{Choice, Scalar, list, one_or_many};
 use super::lookup::{Classes, Interning, class_name, find};
+use super::mode::{MODE, Mode};
 use super::parts::{self, Part, Sums};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, Policers};
@@ -30,6 +31,8 @@ section! {
     pub(super) struct ClassKeys {
         /// Its name in rules, logs and metrics.
         name: Option<String> = Name.required("write name = \"…\"");
+        /// Whether it is in force, `"enforce"`; or only [observed](#mode-parts-of-a-policy-that-are-observed), `"observe"`: in force there is no such class, and none of the rules that name it.
+        mode: Mode = MODE.or("enforce");
         /// Longest time that a request waits for a slot; then it is refused. A request that is not expected
         /// to meet it is refused at once: if the requests ahead of it are expected to take more than nine
         /// tenths of that time, or less where waits vary ([ADR

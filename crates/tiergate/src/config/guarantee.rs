@@ -74,6 +74,8 @@ pub(super) struct Parts<'p> {
     pub(super) class_ids: &'p [ClassId],
     pub(super) adaptations: &'p Adaptations,
     pub(super) rules: &'p [(PolicyRule, Place)],
+    /// Whether this is all that the file says; else what keeps a guarantee may be observed only.
+    pub(super) is_whole: bool,
 }
 
 impl Parts<'_> {
@@ -130,6 +132,7 @@ impl Parts<'_> {
             if let Some(place) = place
                 && site.guarantee.is_some()
                 && !is_kept
+                && self.is_whole
                 && place.is_sound()
             {
                 place.fault(

@@ -2,6 +2,7 @@
 
 use super::lookup::find;
 use super::meant::Measure;
+use super::mode::{MODE, Mode};
 use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section};
 use super::sensor::Sensor;
@@ -25,6 +26,8 @@ section! {
         /// The [`[[sensor]]`](#sensor-what-is-measured-of-the-machine) whose reading is held at the reference, one that measures a share or a
         /// queue; or `"backlog"`: the requests that wait in the queue of `[origin]`.
         sensor: Option<String> = TEXT.required("write sensor = \"…\", the name of a [[sensor]], or \"backlog\"");
+        /// Whether it is in force, `"enforce"`; or only [observed](#mode-parts-of-a-policy-that-are-observed), `"observe"`: in force the rate is `rate`, whatever is read.
+        mode: Mode = MODE.or("enforce");
         /// Where the reading is to stay: a share such as `"90%"`, or the length of a queue.
         /// Why: a processor that is in use nine tenths of the time still answers quickly; a queue of 100 is short for a
         /// server, and long enough to be seen growing (Voigt, Paper D, §3).

@@ -2,9 +2,10 @@
 
 use super::error::{ConfigError, Errors};
 use super::place::{File, Place};
-use super::policy::{Policy, Root, policy};
+use super::policy::{Policy, Root};
 use super::refusal::PAGE_LEN_MAX;
 use super::section::{Kind, table};
+use super::sides::policy;
 use crate::admin::AdminTokens;
 use crate::geo::Geo;
 use crate::secrets::{Faults, NamedFile};
@@ -49,7 +50,8 @@ pub fn parse_with(text: &str, file_name: &str, names: &mut Names) -> Result<Poli
     }
     let root = DeValue::Table(document.into_inner());
     let place = Place::of(&file, String::new(), 0).of_value(&root);
-    let policy = table::<Root>().read(&root, &place).and_then(|raw| policy(raw, &place, names));
+    let policy =
+        table::<Root>().read(&root, &place).and_then(|raw| policy(raw, &place, file_name, names));
     policy.filter(|_| file.is_sound()).ok_or_else(|| file.errors(file_name))
 }
 

@@ -109,6 +109,11 @@ impl Place {
         self.keys.iter().any(|(known, _)| known == key)
     }
 
+    /// Takes a key for left out of this table.
+    pub(super) fn forget(&mut self, key: &str) {
+        self.keys.retain(|(known, _)| known != key);
+    }
+
     /// Reports a fault here.
     pub(super) fn fault(&self, message: impl Into<String>) {
         self.file.faults.borrow_mut().push((self.at, self.key.clone(), message.into()));

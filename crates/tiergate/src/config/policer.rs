@@ -3,6 +3,7 @@
 use super::inbound::{self, ControlKeys, inbound};
 use super::kind::{Choice, list};
 use super::lookup::{Classes, Interning, class_name, find};
+use super::mode::{MODE, Mode};
 use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section, table};
 use super::sensor::Sensor;
@@ -21,6 +22,8 @@ section! {
     pub(super) struct PolicerKeys {
         /// Its name in rules and metrics.
         name: Option<String> = Name.required("write name = \"…\"");
+        /// Whether it is in force, `"enforce"`; or only [observed](#mode-parts-of-a-policy-that-are-observed), `"observe"`: in force nothing is subject to it.
+        mode: Mode = MODE.or("enforce");
         /// Average rate of requests: `"60/s"`, `"10/m"`, `"1.5/h"`, `"10 per minute"`; units s, m, h, d or
         /// second, minute, hour, day; at most three decimals.
         rate: Option<Rate> = RATE.required(RATE_HOW);
@@ -62,6 +65,8 @@ section! {
 section! {
     /// A policer that only one rule or class uses; keys as of `[[policer]]`.
     pub(super) struct OwnPolicer {
+        /// Whether it is in force, `"enforce"`; or only [observed](#mode-parts-of-a-policy-that-are-observed), `"observe"`: in force nothing is subject to it.
+        mode: Mode = MODE.or("enforce");
         /// Requests in a time, on average.
         rate: Option<Rate> = RATE.required(RATE_HOW);
         /// How many at once after a pause.
@@ -138,8 +143,8 @@ impl<'n> Policers<'n> {
             let Some(name) = raw.name else { continue };
             let before = policers.settings.iter().map(|other| other.name.as_str());
             check_unique("policer", &name, before, &place.key("name"));
-            let PolicerKeys { rate, burst, per, flows_max, announce, control, .. } = raw;
-            let own = OwnPolicer { rate, burst, per, flows_max, announce, control };
+            let PolicerKeys { mode, rate, burst, per, flows_max, announce, control, .. } = raw;
+            let own = OwnPolicer { mode, rate, burst, per, flows_max, announce, control };
             if !raw.share.is_empty() {
                 policers.shares.push((policers.settings.len(), place.key("share"), raw.share));
             }

@@ -10,6 +10,7 @@ use super::kind::list;
 use super::limits::{Limits, limits};
 use super::listener::{self, Listener, ListenerKeys, listeners};
 use super::lookup::Interning;
+use super::mode::{MODE, Mode};
 use super::origin::{Origin, OriginKeys, origin};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, PolicerKeys, Policers};
@@ -19,7 +20,7 @@ use super::resource::{ResourceKeys, resources};
 use super::reverse_dns::{ReverseDns, reverse_dns};
 use super::rule::RuleKeys;
 use super::rule_values::FLOW;
-use super::rules::{PolicyRule, References, compile, rules};
+use super::rules::{Numbered, PolicyRule, References, compile, rules};
 use super::scheduling::{Scheduling, SiteKeys, sites};
 use super::score::{ScoreKeys, score};
 use super::section::{Kind, defaults, section, table};
@@ -57,6 +58,9 @@ const TRUSTED_MAX: usize = 1024;
 section! {
     /// A policy of Tiergate: the origin that it protects, and which requests matter most.
     pub(super) struct Root {
+        /// Whether the policy is in force, `"enforce"`; or only [observed](#mode-parts-of-a-policy-that-are-observed), `"observe"`: every
+        /// request is let through at once.
+        mode: Mode = MODE.or("enforce");
         /// Sockets that clients connect to.
         listener: Vec<At<ListenerKeys>> =
             list(table(), listener::COUNT_MAX, "listeners").or_none("one at `127.0.0.1:8080`");
@@ -174,8 +178,14 @@ pub struct Policy {
     pub refusal: Refusal,
     /// The file that [`Refusal::page_html`] is read from by [`super::load`].
     pub refusal_page: Option<PathBuf>,
+    /// The file's name as given; empty where nothing is observed: then nothing asks for it.
+    pub file: PathBuf,
     /// The file's text; empty without a file.
     pub text: String,
+    /// The whole of the file where parts of it are only observed: this policy is what is in force, without them.
+    pub observed: Option<Box<Policy>>,
+    /// Whether the whole of it is only observed, so that in force every request is let through.
+    pub is_all_observed: bool,
     /// Peers whose `Forwarded`/`X-Forwarded-For` are trusted.
     pub trusted: Vec<IpNet>,
     /// Which path the origin gets.
@@ -269,9 +279,14 @@ impl Policy {
     }
 }
 
-/// The policy; `None` after a fault. After a fault each step goes on with the default, so that what
-/// follows is checked too.
-pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Policy> {
+/// What is written, in the types that the gateway uses; `None` after a fault. After a fault each step goes on with the
+/// default, so that what follows is checked too. `numbered`: it is a part of what the file says, with rules of these numbers.
+pub(super) fn meant(
+    raw: Root,
+    numbered: Option<&Numbered>,
+    place: &Place,
+    names: &mut Names,
+) -> Option<Policy> {
     let sensors = sensors(raw.sensor);
     let mut policers = Policers::named(raw.policer, &mut names.policers, &sensors);
     let site_places: Vec<Place> = raw.site.iter().map(|site| site.place.key("name")).collect();
@@ -317,7 +332,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         adaptations: &adaptations,
         policers: &mut policers,
     };
-    let (rules, rule_keys) = rules(raw.rule, &mut references);
+    let (rules, rule_keys) = rules(raw.rule, numbered, &mut references);
     let guaranteed = guarantee::Parts {
         sites: &sites,
         site_ids: &site_ids,
@@ -326,6 +341,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         class_ids: &classes.ids,
         adaptations: &adaptations,
         rules: &rules,
+        is_whole: numbered.is_none(),
     }
     .settle();
     let score = raw.score.map(|raw| score(raw, &classes));
@@ -342,9 +358,11 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
     let default_class = default_class.unwrap_or(last);
     let classifier = compile(&rules, default_class, score.as_ref(), flow, &classes)?;
     let rules: Vec<_> = rules.into_iter().map(|(rule, _)| rule).collect();
+    let rule_numbers = numbered.into_iter().flatten().map(|(number, _)| *number as u32).collect();
     let spec = Spec {
         classes: classes.list,
         rules: rule_keys,
+        rule_numbers,
         slots: slots.slots,
         slots_per_server: slots.is_per_server,
         splits: pools.splits.take(),
@@ -380,7 +398,10 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         shed: raw.shedding.map_or(RefusalConnection::Close, |shedding| shedding.close),
         refusal,
         refusal_page,
+        file: PathBuf::new(),
         text: String::new(),
+        observed: None,
+        is_all_observed: false,
         trusted: raw.trusted,
         paths,
         forwarding,

@@ -3,6 +3,7 @@
 use super::error::{instead, shortened};
 use super::kind::Named;
 use super::listener::Listener;
+use super::mode::{MODE, Mode};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind};
 use super::resource::NameOrFalse;
@@ -31,6 +32,8 @@ section! {
         /// Its name in logs, metrics and `explain`; unique, and not a number. A reload recognises a rule by
         /// its name, or else by its conditions.
         name: Option<String> = Name.optional("its number, from 1");
+        /// Whether it is in force, `"enforce"`; or only [observed](#mode-parts-of-a-policy-that-are-observed), `"observe"`: in force there is no such rule, and the next that matches decides.
+        mode: Mode = MODE.or("enforce");
         /// The path matches a pattern, below; without the query, normalised. `*` is anything but `/` (at the
         /// end: anything), `**` anything, `?` one character.
         path: Option<Vec<Pattern>> = any_of(PATH).plain().optional("");

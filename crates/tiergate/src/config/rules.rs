@@ -20,6 +20,8 @@ use tiergate_core::names::{RuleIdentities, RuleKey};
 /// A rule of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyRule {
+    /// Its number in the file, from 1.
+    pub number: usize,
     /// The line that it begins on, from 1.
     pub line: usize,
     /// Its name, if it has one.
@@ -29,11 +31,11 @@ pub struct PolicyRule {
 }
 
 impl PolicyRule {
-    /// What people call it: its number from 1, `index` being its place, and its name if it has one.
-    pub fn label(&self, index: usize) -> String {
+    /// What people call it: its number, and its name if it has one.
+    pub fn label(&self) -> String {
         match &self.name {
-            Some(name) => format!("{} {name}", index + 1),
-            None => (index + 1).to_string(),
+            Some(name) => format!("{} {name}", self.number),
+            None => self.number.to_string(),
         }
     }
 }
@@ -48,9 +50,13 @@ pub(super) struct References<'p, 'n> {
     pub(super) policers: &'p mut Policers<'n>,
 }
 
-/// The rules in order, each with its place; and what each is known by.
+/// Of rules that are a part of those in the file: the number of each there, and what it is known by.
+pub(super) type Numbered = Vec<(usize, RuleKey)>;
+
+/// The rules in order, each with its place; and what each is known by. `numbered`: they are a part of the file's.
 pub(super) fn rules(
     raw: Vec<At<RuleKeys>>,
+    numbered: Option<&Numbered>,
     references: &mut References<'_, '_>,
 ) -> (Vec<(PolicyRule, Place)>, Vec<RuleKey>) {
     let mut names: HashSet<String> = HashSet::new();
@@ -67,17 +73,20 @@ pub(super) fn rules(
             }
         }
         let mut rule = rule(raw, police.is_some(), &place, references);
-        let key = identities.next(name.as_deref(), &rule.conditions);
+        let (number, key) = match numbered {
+            Some(numbered) => numbered[index].clone(),
+            None => (index + 1, identities.next(name.as_deref(), &rule.conditions)),
+        };
         rule.policer = police.and_then(|police| {
             let own = match &name {
                 Some(name) => format!("rule.{name}"),
-                None => format!("rule.{}", index + 1),
+                None => format!("rule.{number}"),
             };
             // The number of a rule changes with the rules above it.
             let own_key = name.is_none().then(|| format!("rule.{key}").into());
             references.policers.find(police, &own, own_key)
         });
-        ((PolicyRule { line: place.line(), name, rule }, place), key)
+        ((PolicyRule { number, line: place.line(), name, rule }, place), key)
     };
     raw.into_iter().enumerate().map(resolved).unzip()
 }

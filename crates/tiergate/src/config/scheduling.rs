@@ -2,6 +2,7 @@
 
 use super::guarantee::{GuaranteeKeys, guarantee};
 use super::kind::Choice;
+use super::mode::{MODE, Mode};
 use super::parts::{self, Part, Sums};
 use super::place::At;
 use super::section::{Kind, section, table};
@@ -59,6 +60,8 @@ section! {
     pub(super) struct SiteKeys {
         /// The name by which classes refer to it.
         name: Option<String> = Name.required("write name = \"…\"");
+        /// Whether it is in force, `"enforce"`; or only [observed](#mode-parts-of-a-policy-that-are-observed), `"observe"`: in force there is no such site, none of its classes, and none of the rules that name those.
+        mode: Mode = MODE.or("enforce");
         /// Which of its classes is served next.
         policy: Option<Policy> = POLICY.optional("as `[scheduling]` says");
         /// Points a second that waiting requests gain, with `policy = "score"`.

@@ -1,6 +1,7 @@
 //! `[shedding]`: which requests are shed under overload.
 
 use super::kind::Choice;
+use super::mode::{MODE, Mode};
 use super::refusal::RefusalConnection;
 use super::section::{Kind, section};
 use super::show;
@@ -12,6 +13,8 @@ section! {
     /// connections: first those without `importance`, then of the lesser class, then of the shorter
     /// connection.
     pub(super) struct Shedding {
+        /// Whether it is in force, `"enforce"`; or not, `"observe"`: nothing is shed then, and what would be is [not known](#mode-parts-of-a-policy-that-are-observed).
+        mode: Mode = MODE.or("enforce");
         /// The acceptable standing queueing delay (the backlog divided by the rate at which it is served);
         /// less than the `deadline` of the classes. Requests are shed once it has been exceeded for three
         /// periods of 100 ms.

@@ -140,6 +140,12 @@ pub struct ObservedSnapshot {
     pub untracked: u64,
     /// Its classes, most important first.
     pub classes: Vec<ObservedClass>,
+    /// The first [`RULES_SHOWN_MAX`] rules, as people know them, and how many requests each decided about.
+    pub rule_hits: Vec<(String, u64)>,
+    /// The first [`POLICERS_SHOWN_MAX`] policers by name, those of earlier policies last.
+    pub policers: Vec<(String, PolicerState)>,
+    /// The adaptations by name: requests by the level that they would have been answered at, 0: refused for it.
+    pub adaptations: Vec<(String, Vec<u64>)>,
 }
 
 /// A class of it.
@@ -210,24 +216,15 @@ impl Snapshot {
     /// `docs/observability.md`.
     pub fn take<T>(gate: &Gate<T>, now: Moment) -> Self {
         let plan = gate.plan();
-        let rules = plan.rule_ids().iter().take(RULES_SHOWN_MAX);
-        let hits = |id: &RuleId| {
-            let label = plan.rule(*id).expect("the plan has it");
-            (label.to_string(), gate.rule_hits(*id))
-        };
         let mut pools = gate.pools().map(|pool| PoolSnapshot::take(pool, plan));
         Snapshot {
             at: now,
             default: pools.next().expect("the default pool comes first"),
             others: pools.collect(),
-            policers: gate
-                .policers()
-                .take(POLICERS_SHOWN_MAX)
-                .map(|(name, state)| (name.to_owned(), state))
-                .collect(),
+            policers: policers(gate),
             steered: gate.steered().collect(),
             adaptations: gate.adaptations().map(|it| AdaptationSnapshot::of(it, plan)).collect(),
-            rule_hits: rules.map(hits).collect(),
+            rule_hits: rule_hits(gate),
             rules: plan.rules.len(),
             unmatched: gate.unmatched(),
             adjustments: gate.adjustments().iter().cloned().collect(),
@@ -240,6 +237,22 @@ impl Snapshot {
     pub fn pools(&self) -> impl Iterator<Item = &PoolSnapshot> + Clone {
         std::iter::once(&self.default).chain(&self.others)
     }
+}
+
+/// The first rules and what each decided about.
+pub(crate) fn rule_hits<T>(gate: &Gate<T>) -> Vec<(String, u64)> {
+    let plan = gate.plan();
+    let hits = |id: &RuleId| {
+        let label = plan.rule(*id).expect("the plan has it");
+        (label.to_string(), gate.rule_hits(*id))
+    };
+    plan.rule_ids().iter().take(RULES_SHOWN_MAX).map(hits).collect()
+}
+
+/// The first policers.
+pub(crate) fn policers<T>(gate: &Gate<T>) -> Vec<(String, PolicerState)> {
+    let shown = gate.policers().take(POLICERS_SHOWN_MAX);
+    shown.map(|(name, state)| (name.to_owned(), state)).collect()
 }
 
 impl PoolSnapshot {

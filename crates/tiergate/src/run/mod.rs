@@ -51,7 +51,8 @@ where
     let mut names = Names::default();
     let mut policy = source(&mut names).map_err(|fault| anyhow!("{fault}"))?;
     warn(&policy);
-    let to_observe = load_observed(observed.as_ref()).map_err(|fault| anyhow!("{fault}"))?;
+    let to_observe =
+        load_observed(&mut policy, observed.as_ref()).map_err(|fault| anyhow!("{fault}"))?;
     open_files::bound_connections(&mut policy);
     // Before the listeners: a start that fails must take no connections with it.
     let bind = |address| {
@@ -63,9 +64,7 @@ where
     let config = Config::new(policy, 1, None, &counters).map_err(|fault| anyhow!("{fault}"))?;
     let shared = Arc::new(Shared::new(config, counters));
     open_log(&shared, &shared.config.load().policy)?;
-    if let Some((path, policy)) = to_observe {
-        observe(&shared, path, policy);
-    }
+    observe(&shared, to_observe);
 
     let (orders, receivers): (Vec<_>, Vec<_>) =
         (0..threads).map(|_| mpsc::unbounded_channel()).unzip();

@@ -69,7 +69,7 @@ impl Process {
     fn put_in_force(&self, names: &mut Names, listeners: &mut Listeners) -> Result<u32, String> {
         let former = self.shared.config.load_full();
         let mut policy = (self.source)(names)?;
-        let observed = load_observed(self.observed.as_ref())?;
+        let observed = load_observed(&mut policy, self.observed.as_ref())?;
         if policy.threads != former.policy.threads {
             tracing::warn!("`threads` takes effect at the next start");
             policy.threads = former.policy.threads;
@@ -89,30 +89,53 @@ impl Process {
             open_log(&self.shared, &config.policy).map_err(|error| format!("{error:#}"))?;
         }
         self.shared.reconfigure(config);
-        if let Some((path, policy)) = observed {
-            observe(&self.shared, path, policy);
-        }
+        observe(&self.shared, observed);
         listeners.apply(prepared);
         self.generation.send_replace(generation);
         Ok(generation)
     }
 }
 
-/// The policy that is to be observed, with its file.
+/// The policy that is to be observed, with its file: the one of `source`, or the whole of which `policy` is what is in force.
+///
+/// # Errors
+/// What is wrong with it, or that there are both.
 pub(super) fn load_observed(
+    policy: &mut Policy,
     source: Option<&ObservedSource>,
 ) -> Result<Option<(PathBuf, Policy)>, String> {
-    let Some(ObservedSource { path, load, names }) = source else { return Ok(None) };
+    let whole = policy.observed.take();
+    let Some(ObservedSource { path, load, names }) = source else {
+        return Ok(whole.map(|whole| (whole.file.clone(), *whole)));
+    };
+    if whole.is_some() {
+        return Err(format!(
+            "{}: has parts with mode = \"observe\", and one policy is observed at a time: remove `mode` there, or start without --observe",
+            policy.file.display()
+        ));
+    }
     let mut names = names.lock().map_err(|fault| fault.to_string())?;
-    let policy = names
-        .attempt(|names| load(names))
-        .map_err(|fault| format!("the policy to observe: {fault}"))?;
+    let fault = |fault: String| format!("the policy to observe: {fault}");
+    let policy = names.attempt(|names| load(names)).map_err(fault)?;
+    if policy.observed.is_some() {
+        return Err(fault(format!(
+            "{}: has parts with mode = \"observe\", and is observed as a whole: remove `mode` there",
+            path.display()
+        )));
+    }
+    if policy.plan.shedding.is_some() {
+        tracing::warn!("[shedding] of the observed policy is left out: it is not observed");
+    }
     warn(&policy);
     Ok(Some((path.clone(), policy)))
 }
 
-/// Observes a policy from now on, in place of the one before it; what was counted stays.
-pub(super) fn observe(shared: &Shared, path: PathBuf, policy: Policy) {
+/// Observes a policy from now on, in place of the one before it, whose counts stay; or none any more.
+pub(super) fn observe(shared: &Shared, observed: Option<(PathBuf, Policy)>) {
+    let Some((path, policy)) = observed else {
+        shared.observed.store(None);
+        return;
+    };
     let former = shared.observed.load_full();
     let limit_of = |plan: &Plan, pool| shared.slots_for(plan, pool);
     match ObservedPolicy::new(path, policy, former.as_deref(), flow_key(), limit_of) {

@@ -62,10 +62,16 @@ impl Formatter {
         if let Some(end) = entry.end {
             put(line, format_args!(",\"end\":\"{}\"", end.name()));
         }
-        if let Some(ObservedVerdict { class, verdict, reason }) = entry.observed {
+        if let Some(ObservedVerdict { class, verdict, reason, rule, level }) = entry.observed {
             text(line, "observed_class", class.as_bytes());
             text(line, "observed_verdict", verdict.as_bytes());
             text(line, "observed_reason", reason.map_or("", Reason::name).as_bytes());
+            if let Some(rule) = rule {
+                put(line, format_args!(",\"observed_rule\":{rule}"));
+            }
+            if let Some((level, highest)) = level {
+                put(line, format_args!(",\"observed_level\":\"{level}/{highest}\""));
+            }
         }
         text(line, "server", entry.server.unwrap_or_default().as_bytes());
         text(line, "cause", entry.cause.as_bytes());
