@@ -3,8 +3,9 @@
 use std::net::IpAddr;
 use tiergate_wire::http1::Forwarding;
 use tiergate_wire::http1::{
-    Delivery, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, ResponseInfo,
-    Version, delivery, parse_request, parse_response, write_request_head, write_response_head,
+    Delivery, FieldTable, ForwardInfo, Framing, HeadLimits, LoadReport, Parsed, PeerText,
+    ResponseInfo, Version, delivery, may_be_trailer, parse_request, parse_response,
+    response_fields, write_request_head, write_response_head,
 };
 
 const LIMITS: HeadLimits = HeadLimits { head_len_max: 4096, target_len_max: 1024, fields_max: 64 };
@@ -247,6 +248,52 @@ fn back(response: &str, to_head: bool, client: Version, keep_alive: bool) -> Res
 }
 
 use Version::{Http10, Http11};
+
+fn load_report(response: &str) -> String {
+    let mut fields = FieldTable::new();
+    let parsed = parse_response(response.as_bytes(), &mut fields, &LIMITS, false);
+    assert!(matches!(parsed, Ok(Parsed::Complete(_))), "{parsed:?}");
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    match fields.load_report() {
+        LoadReport::None => "none".to_owned(),
+        LoadReport::Several => "several".to_owned(),
+        LoadReport::Text(value) => text(value),
+        LoadReport::Binary(value) => format!("bin {}", text(value)),
+    }
+}
+
+#[test]
+fn a_report_of_load_is_for_the_gateway_alone() {
+    let with =
+        |fields: &str| format!("HTTP/1.1 200 OK\r\nA: 1\r\n{fields}Content-Length: 0\r\n\r\n");
+    for (fields, report) in [
+        ("", "none"),
+        ("Endpoint-Load-Metrics:  TEXT cpu_utilization=0.3 \r\n", "TEXT cpu_utilization=0.3"),
+        ("endpoint-load-metrics-bin: CQ==\r\n", "bin CQ=="),
+        ("endpoint-load-metrics: a=1\r\nendpoint-load-metrics: b=1\r\n", "several"),
+        ("endpoint-load-metrics: a=1\r\nendpoint-load-metrics-bin: CQ==\r\n", "several"),
+        ("Connection: endpoint-load-metrics\r\nendpoint-load-metrics: a=1\r\n", "a=1"),
+    ] {
+        let sent = with(fields);
+        assert_eq!(load_report(&sent), report, "{fields}");
+        assert_eq!(
+            back(&sent, false, Http11, true).text.replace("Date: now\r\n", ""),
+            with(""),
+            "{fields}"
+        );
+    }
+    let sent = with("endpoint-load-metrics: a=1\r\n");
+    let mut fields = FieldTable::new();
+    let parsed = parse_response(sent.as_bytes(), &mut fields, &LIMITS, false);
+    assert!(matches!(parsed, Ok(Parsed::Complete(_))));
+    assert!(response_fields(&fields).all(|field| field.name == b"A"), "nor over HTTP/2");
+    assert!(!may_be_trailer(b"endpoint-load-metrics-bin"), "nor as a trailer");
+    // A client cannot have one sent back to us by a server that repeats what it is asked.
+    plain(
+        "GET / HTTP/1.1\r\nHost: a\r\nendpoint-load-metrics: a=1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    );
+}
 
 #[test]
 fn a_plain_response_passes_unchanged() {

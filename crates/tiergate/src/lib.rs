@@ -1,6 +1,7 @@
 //! The gateway.
 
 pub mod admin;
+mod agent;
 pub mod budget;
 pub mod buffers;
 mod calibrate;
@@ -21,6 +22,7 @@ pub mod listen;
 pub mod memory;
 pub mod observe;
 pub mod observed;
+pub mod orca;
 pub mod origin;
 pub mod rate_limit;
 mod request;
@@ -33,6 +35,7 @@ pub mod seldom;
 pub mod sensors;
 pub mod session;
 pub mod shared;
+mod side_http;
 pub mod simulate;
 pub mod stream;
 pub mod tally;

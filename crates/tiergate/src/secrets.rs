@@ -100,6 +100,44 @@ pub(crate) fn signing_of(shown: &str, text: &str, count_max: usize) -> Result<Ve
     Ok(secrets)
 }
 
+/// A secret that is sent, as `Authorization: Bearer …`. Never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BearerToken(String);
+
+impl BearerToken {
+    /// The first secret of a file.
+    ///
+    /// # Errors
+    /// What to do about it, never with its content.
+    pub(crate) fn load(named: &NamedFile, warnings: &mut Vec<String>) -> Result<Self, String> {
+        let text = read(named, warnings)?;
+        let shown = named.path.display();
+        let first = lines(&text).next();
+        let (line, token) = first.ok_or_else(|| format!("{shown} must have a token"))?;
+        // What the other side would make of it, so that a poor one is found before it is sent.
+        signing_of(&shown.to_string(), token, 1)
+            .map_err(|fault| fault.replacen(":1:", &format!(":{line}:"), 1))?;
+        if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!("{shown}:{line}: the token must be of visible ASCII letters"));
+        }
+        Ok(BearerToken(token.to_owned()))
+    }
+
+    /// The value of the header that presents it.
+    pub(crate) fn header(&self) -> http::HeaderValue {
+        let text = format!("Bearer {}", self.0);
+        let mut value = http::HeaderValue::try_from(text).expect("visible ASCII letters");
+        value.set_sensitive(true);
+        value
+    }
+}
+
+impl std::fmt::Debug for BearerToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("BearerToken(…)")
+    }
+}
+
 /// The lines that are neither empty nor comments (`#`), each with its number from 1.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));

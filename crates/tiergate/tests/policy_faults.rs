@@ -363,6 +363,38 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:4:8: sensor[1].name: \"backlog\" is the gateway's own; choose another name",
         ),
         (
+            "[[sensor]]\nname = \"a\"\nmeasure = \"orca\"\nmetric = \"cpu\"",
+            "policy.toml:6:10: sensor[1].metric: must be a metric such as \"application_utilization\" or \"named_metrics.queue\", got \"cpu\"",
+        ),
+        (
+            "[[sensor]]\nname = \"a\"\nmeasure = \"orca\"",
+            "policy.toml:3:1: sensor[1].metric: is missing; write metric = \"application_utilization\" or another one",
+        ),
+        (
+            "[[sensor]]\nname = \"a\"\nmeasure = \"orca\"\nmetric = \"eps\"\npool = \"b\"",
+            "policy.toml:7:8: sensor[1].pool: no pool is called \"b\", expected one of `default`",
+        ),
+        (
+            "[[sensor]]\nname = \"a\"\nmeasure = \"orca\"\nmetric = \"eps\"\nquantity = \"level\"",
+            "policy.toml:7:12: sensor[1].quantity: eps is a rate; leave quantity out",
+        ),
+        (
+            "[[sensor]]\nname = \"a\"\nmeasure = \"agent\"",
+            "policy.toml:3:1: sensor[1].agent: is missing; write agent = \"http://10.0.0.5:9180\"",
+        ),
+        (
+            "[[sensor]]\nname = \"a\"\nmeasure = \"agent\"\nagent = \"https://b:1\"",
+            "policy.toml:6:9: sensor[1].agent: must be an address such as \"http://10.0.0.5:9180\", got \"https://b:1\"",
+        ),
+        (
+            "[[sensor]]\nname = \"a\"\nmeasure = \"agent\"\nagent = \"http://b:1\"\nmetric = \"eps\"",
+            "policy.toml:7:10: sensor[1].metric: says nothing about this measure; leave it out",
+        ),
+        (
+            "[[sensor]]\nname = \"a\"\nmeasure = \"agent\"\nagent = \"http://b:1\"\nquantity = \"rate\"\n[[policer]]\nname = \"a\"\nrate = \"50/s\"\ncontrol = { sensor = \"a\" }",
+            "policy.toml:11:22: policer[1].control.sensor: \"a\" measures neither a share nor a queue; name another sensor",
+        ),
+        (
             "[[policer]]\nname = \"a\"\nrate = \"5/s\"\ncontrol = { sensor = \"cpu\" }",
             "policy.toml:6:22: policer[1].control.sensor: no sensor is called \"cpu\", expected one of `backlog`",
         ),

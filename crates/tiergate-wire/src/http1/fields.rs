@@ -13,6 +13,19 @@ pub const FIELDS_CAPACITY: usize = 128;
 /// Room for fields of one head.
 pub type FieldRoom<'b> = ArrayVec<Field<'b>, FIELDS_CAPACITY>;
 
+/// What an origin reports of its load, as it was sent (ORCA).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadReport<'b> {
+    /// Nothing.
+    None,
+    /// The value of `endpoint-load-metrics`.
+    Text(&'b [u8]),
+    /// The value of `endpoint-load-metrics-bin`.
+    Binary(&'b [u8]),
+    /// More than one: which one holds cannot be told.
+    Several,
+}
+
 /// Where a field stands in the head, and what becomes of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
@@ -54,6 +67,29 @@ impl<'b> FieldTable<'b> {
     #[inline]
     pub fn fields(&self) -> &[Field<'b>] {
         &self.fields
+    }
+
+    /// The report of its load that an origin sent with its answer. Costs nothing where there is none.
+    #[inline]
+    pub fn load_report(&self) -> LoadReport<'b> {
+        match self.control.has_load {
+            true => self.find_load_report(),
+            false => LoadReport::None,
+        }
+    }
+
+    #[cold]
+    fn find_load_report(&self) -> LoadReport<'b> {
+        // By their names: what `Connection` names is of another kind by now.
+        let mut reports = self.fields.iter().filter(|field| Kind::of(field.name) == Kind::Load);
+        match (reports.next(), reports.next()) {
+            (None, _) => LoadReport::None,
+            (Some(_), Some(_)) => LoadReport::Several,
+            (Some(field), None) if Kind::load_is_binary(field.name) => {
+                LoadReport::Binary(field.value)
+            }
+            (Some(field), None) => LoadReport::Text(field.value),
+        }
     }
 
     /// The fields that rules may look at: of a peer that is not trusted, without those that only trusted

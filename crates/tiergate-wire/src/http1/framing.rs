@@ -40,6 +40,8 @@ pub(super) struct ControlFields<'b> {
     pub(super) has_forwarding: bool,
     /// A field exists that only trusted peers may say ([`Kind::is_guarded`]).
     pub(super) has_guarded: bool,
+    /// A field exists in which an origin reports its load.
+    pub(super) has_load: bool,
     /// Other names in `Connection`: those fields end here.
     pub(super) named: ArrayVec<&'b [u8], CONNECTION_OPTIONS_MAX>,
 }
@@ -103,6 +105,7 @@ impl<'b> ControlFields<'b> {
                 self.has_guarded = true;
             }
             Kind::Ours | Kind::Level | Kind::Imitation => self.has_guarded = true,
+            Kind::Load => self.has_load = true,
             Kind::Verbatim | Kind::Copy | Kind::Location | Kind::Hop => {}
         }
         Ok(())

@@ -32,6 +32,8 @@ pub(super) enum Kind {
     Ours,
     /// The level of the answer that is wanted, `Tiergate-Level`: the same, and only one where we say it.
     Level,
+    /// An origin's report of its load, which ends here.
+    Load,
     /// A special field's name with underscores for hyphens, or `Proxy`: a program behind CGI or
     /// WSGI would take it for the real one. Source: <https://httpoxy.org>.
     Imitation,
@@ -42,6 +44,10 @@ const OURS: &[u8] = b"x-tiergate-";
 
 /// The name, in lower case, of the field that tells an origin the level of the answer that is wanted.
 const LEVEL: &[u8] = b"tiergate-level";
+
+/// The names, in lower case, of the fields in which an origin reports its load: in words, and as base64 of a message.
+const LOAD: &[u8] = b"endpoint-load-metrics";
+const LOAD_BIN: &[u8] = b"endpoint-load-metrics-bin";
 
 impl Kind {
     /// The kind of the field called `name`; [`Kind::Copy`] if there is nothing special about it.
@@ -67,6 +73,8 @@ impl Kind {
             17 if is(b"transfer-encoding") => Kind::TransferEncoding,
             18 if is(b"proxy-authenticate") => Kind::Hop,
             19 if is(b"proxy-authorization") => Kind::Hop,
+            21 if is(LOAD) => Kind::Load,
+            25 if is(LOAD_BIN) => Kind::Load,
             25 if is(b"proxy-authentication-info") => Kind::Hop,
             11.. if matches!(name[0], b'x' | b'X') => Kind::of_extension(name),
             _ => Kind::Copy,
@@ -113,6 +121,11 @@ impl Kind {
                 | Kind::Level
                 | Kind::Imitation
         )
+    }
+
+    /// Whether a load report in a field of that name is binary.
+    pub(super) fn load_is_binary(name: &[u8]) -> bool {
+        name.len() == LOAD_BIN.len()
     }
 
     /// The kind of a field with an underscore in its name.

@@ -91,9 +91,12 @@ pub fn response_fields<'t, 'b>(
     let pairs = fields.fields.iter().zip(&fields.lines);
     pairs
         .filter(|(field, line)| match line.kind {
-            Kind::TransferEncoding | Kind::Connection | Kind::Hop | Kind::Te | Kind::Upgrade => {
-                false
-            }
+            Kind::TransferEncoding
+            | Kind::Connection
+            | Kind::Hop
+            | Kind::Te
+            | Kind::Upgrade
+            | Kind::Load => false,
             Kind::Verbatim | Kind::ContentLength => {
                 !field.name.eq_ignore_ascii_case(b"content-length")
             }

@@ -83,6 +83,8 @@ fn passes_on(kind: Kind, head: &RequestHead<'_>, forward: &ForwardInfo<'_>) -> b
         // An origin that refuses may or may not read what it was told would come, and a body that it takes for a request
         // has passed no rule.
         Kind::Expect => false,
+        // Only an origin says it: one that sends back what it was sent must not report what a client made up.
+        Kind::Load => false,
         Kind::Hop | Kind::Imitation => false,
     }
 }

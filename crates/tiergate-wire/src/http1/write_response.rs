@@ -103,6 +103,8 @@ fn passes_on(kind: Kind) -> bool {
             | Kind::Hop
             | Kind::Te
             | Kind::Upgrade
+            // How busy a server is helps those who attack it, and nobody else.
+            | Kind::Load
     )
 }
 

@@ -53,6 +53,9 @@ pub struct SourceStatus {
     /// Readings that failed.
     #[serde(default)]
     pub failures: u64,
+    /// Reports of servers that were refused; absent: it does not go by reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<u64>,
     /// Why there is no reading now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
@@ -111,6 +114,7 @@ pub(super) fn sources(snapshot: &Snapshot, sensors: &Sensors) -> Vec<SourceStatu
     let sensor = |(sensor, state): (&Sensor, State)| SourceStatus {
         measures: Some(sensor.words()),
         failures: state.failures,
+        refused: state.refused,
         fault: state.fault,
         ..source(&sensor.name).map_or_else(|| silent(&sensor.name), read)
     };

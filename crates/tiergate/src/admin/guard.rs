@@ -15,7 +15,7 @@ pub(super) const INTENT: &str = "x-tiergate-admin";
 
 /// Whether `Host` is one that loopback really has: an address, or `localhost`. A request without `Host` is
 /// not from a browser.
-pub(super) fn host_is_local<B>(request: &Request<B>) -> bool {
+pub(crate) fn host_is_local<B>(request: &Request<B>) -> bool {
     let mut hosts = request.headers().get_all(HOST).iter();
     let named = hosts.all(|host| {
         let authority = Authority::try_from(host.as_bytes());

@@ -7,7 +7,7 @@
 pub mod adaptation;
 mod context;
 pub mod control;
-mod guard;
+pub(crate) mod guard;
 mod index;
 pub mod last_change;
 mod mask;

@@ -6,13 +6,11 @@ use super::{guard, index, mask, settings};
 use crate::observe::history::History;
 use crate::observe::metrics::{Format, Readings};
 use crate::observe::refusals;
-use http::header::{
-    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
-    WWW_AUTHENTICATE,
-};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Body, Bytes, Incoming};
+use crate::side_http::{Answer, HTML, JSON, plain, respond};
+use http::header::{ACCEPT, ALLOW, CONTENT_SECURITY_POLICY, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::{Body, Incoming};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -24,9 +22,6 @@ const BODY_PATIENCE: Duration = Duration::from_secs(10);
 /// Longest time that a reload is waited for; it goes on by itself.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(60);
 
-const TEXT: &str = "text/plain; charset=utf-8";
-const JSON: &str = "application/json";
-const HTML: &str = "text/html; charset=utf-8";
 const TOML: &str = "application/toml; charset=utf-8";
 
 /// The admin's own state.
@@ -56,8 +51,6 @@ impl Admin {
         Status::read(&self.context, &history)
     }
 }
-
-type Answer = Response<Full<Bytes>>;
 
 /// Answers one request.
 pub(super) async fn answer(admin: &Admin, request: Request<Incoming>) -> Answer {
@@ -151,10 +144,7 @@ fn forbidden(admin: &Admin, headers: &HeaderMap) -> Option<Answer> {
         let text = "settings cannot be changed here: the policy has no admin_token_file\n";
         return Some(plain(StatusCode::FORBIDDEN, text));
     }
-    let presented = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = presented.and_then(|value| value.split_once(' '));
-    let is_bearer = |(scheme, _): &(&str, &str)| scheme.eq_ignore_ascii_case("bearer");
-    if token.filter(is_bearer).is_some_and(|(_, token)| tokens.allow(token.trim())) {
+    if tokens.allow_bearer(headers) {
         return None;
     }
     let text = "send one of the tokens of admin_token_file: `Authorization: Bearer …`\n";
@@ -244,10 +234,6 @@ fn not_allowed(allowed: &'static str) -> Answer {
     answer
 }
 
-fn plain(status: StatusCode, text: impl Into<Bytes>) -> Answer {
-    respond(status, TEXT, text)
-}
-
 fn json(value: &impl serde::Serialize) -> Answer {
     let text = serde_json::to_vec_pretty(value).expect("plain data with text keys");
     respond(StatusCode::OK, JSON, text)
@@ -258,16 +244,5 @@ fn html(text: String) -> Answer {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
     let headers = answer.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
-    answer
-}
-
-fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
-    *answer.status_mut() = status;
-    let headers = answer.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     answer
 }

@@ -1,7 +1,9 @@
-//! The tokens that allow changes on the admin listener.
+//! The tokens that allow changes on the admin listener, and of which an agent wants one.
 
 use crate::secrets::{self, NamedFile};
 use aws_lc_rs::hmac::{Key, sign, verify};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
 
 /// Most tokens: an old and a new one for each of two people.
 const COUNT_MAX: usize = 4;
@@ -32,6 +34,14 @@ impl AdminTokens {
         let tag = sign(&presented[0], MESSAGE);
         // Each is looked at, so that time tells nothing of which.
         self.0.iter().fold(false, |found, key| verify(key, MESSAGE, tag.as_ref()).is_ok() | found)
+    }
+
+    /// Whether a request's `Authorization` presents one of them.
+    pub(crate) fn allow_bearer(&self, headers: &HeaderMap) -> bool {
+        let presented = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = presented.and_then(|value| value.split_once(' '));
+        let is_bearer = |(scheme, _): &(&str, &str)| scheme.eq_ignore_ascii_case("bearer");
+        token.filter(is_bearer).is_some_and(|(_, token)| self.allow(token.trim()))
     }
 
     #[cfg(test)]

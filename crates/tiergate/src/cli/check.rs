@@ -67,7 +67,7 @@ fn sections(policy: &Policy, warnings: Vec<String>) -> String {
             policy.session.as_ref().map(session::words).unwrap_or_default(),
         ),
         ("Under overload the least important requests are shed", shedding.unwrap_or_default()),
-        ("Sensors of this machine", sensor::words(&policy.sensors)),
+        ("Sensors", sensor::words(&policy.sensors)),
         ("Refusals", refusal(policy)),
         ("Limits", policy.limits.words(policy.buffering, policy.spooling.as_ref(), policy.threads)),
         ("Timeouts", policy.timeouts.words()),

@@ -1,5 +1,6 @@
 //! The command line.
 
+pub mod agent;
 pub mod calibrate;
 pub mod check;
 #[cfg(feature = "degrade")]
@@ -68,6 +69,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         _asked: Vec<std::ffi::OsString>,
     },
+    /// Read sensors beside an origin on another machine, for gateways that ask for them
+    Agent(agent::Options),
     /// Print the JSON schema of policy files, for editors
     Schema,
     /// Show live metrics of a running gateway
@@ -95,6 +98,10 @@ pub fn main() -> ExitCode {
         Command::Degrade { .. } => Err(anyhow::anyhow!(
             "this build cannot read images: build tiergate with the feature `degrade`, which is on by default"
         )),
+        Command::Agent(options) => {
+            let _log = program_log::start();
+            agent::run(&options)
+        }
         Command::Schema => print(Ok::<_, anyhow::Error>(crate::config::schema())),
         Command::Top(options) => dashboard::run(&options),
     };

@@ -1,7 +1,7 @@
 //! `[policer.control]`: a policer's rate that follows a sensor.
 
 use super::lookup::find;
-use super::meant::Measure;
+use super::meant::Unit;
 use super::mode::{MODE, Mode};
 use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section};
@@ -96,15 +96,15 @@ pub(super) fn reference_of(
     } else {
         let names = sensors.iter().map(|it| it.name.as_str()).chain([Inbound::BACKLOG]);
         let found = find("sensor", name, names, &place.key("sensor"))?;
-        match sensors[found].measure {
-            Measure::ListenQueue(_) => usual.1,
-            Measure::Paging => {
+        match sensors[found].measure.unit() {
+            Unit::Utilization => usual.0,
+            Unit::QueueLen => usual.1,
+            Unit::Rate | Unit::Level => {
                 let fault =
                     format!("{name:?} measures neither a share nor a queue; name another sensor");
                 place.fault_at("sensor", fault);
                 return None;
             }
-            _ => usual.0,
         }
     };
     let reference = given.unwrap_or(usual);

@@ -1,6 +1,7 @@
 //! Policies from texts and files.
 
 use super::error::{ConfigError, Errors};
+use super::meant::Measure;
 use super::place::{File, Place};
 use super::policy::{Policy, Root};
 use super::refusal::PAGE_LEN_MAX;
@@ -8,7 +9,7 @@ use super::section::{Kind, table};
 use super::sides::policy;
 use crate::admin::AdminTokens;
 use crate::geo::Geo;
-use crate::secrets::{Faults, NamedFile};
+use crate::secrets::{BearerToken, Faults, NamedFile};
 use crate::session::settings::Recognised;
 use crate::session::token::Secrets;
 use crate::tokens::Credentials;
@@ -88,6 +89,15 @@ pub fn load_with(path: &Path, names: &mut Names) -> Result<Policy, ConfigError> 
         let tokens = file.check(AdminTokens::load(file, warnings), &mut faults);
         policy.admin_tokens = tokens.unwrap_or_default();
     }
+    for sensor in &mut policy.sensors {
+        if let Measure::Agent(agent) = &mut sensor.measure
+            && let Some(file) = &agent.token_file
+        {
+            agent.token = file.check(BearerToken::load(file, warnings), &mut faults);
+        }
+    }
+    // Several sensors may have one file.
+    warnings.dedup();
     if let Some(spooling) = &policy.spooling {
         spooling.directory.check(spooling.check(), &mut faults);
     }

@@ -11,6 +11,7 @@ pub use super::refusal::{Refusal, RefusalConnection};
 pub use super::reverse_dns::ReverseDns as Names;
 pub use super::rules::PolicyRule;
 pub use super::sensor::{Measure, Of, Sensor, Stalled};
+pub use super::sensor_remote::{AgentSensor, OrcaSensor, Unit};
 pub use super::server::Server;
 pub use super::timeouts::Timeouts;
 pub use tiergate_wire::http1::Forwarding;

@@ -11,6 +11,7 @@
 
 mod access_log;
 pub(crate) mod adaptation;
+mod agent_file;
 pub(crate) mod block;
 pub(crate) mod class;
 mod cost;
@@ -49,6 +50,7 @@ mod schema;
 pub(crate) mod score;
 mod section;
 pub(crate) mod sensor;
+mod sensor_remote;
 mod server;
 pub(crate) mod session;
 pub(crate) mod shedding;
@@ -59,6 +61,7 @@ mod splits;
 mod timeouts;
 mod values;
 
+pub(crate) use agent_file::load_agent;
 pub use error::{ConfigError, Errors, Fault};
 pub(crate) use load::{FILE_LEN_MAX, read_text};
 pub use load::{load, load_with, parse, parse_with};

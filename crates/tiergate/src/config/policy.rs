@@ -107,7 +107,7 @@ section! {
         /// How requests of running sessions are recognised.
         session: Option<At<SessionKeys>> =
             table().placed().optional("no request belongs to a session");
-        /// What is measured of this machine.
+        /// What is measured of this machine, and of others.
         sensor: Vec<At<SensorKeys>> =
             list(table(), sensor::COUNT_MAX, "sensors").or_none("none");
         /// Which requests are shed under overload.
@@ -170,7 +170,7 @@ pub struct Policy {
     pub score: Option<ScoreTables>,
     /// How requests of running sessions are recognised; `None`: no request belongs to one.
     pub session: Option<Session>,
-    /// What is measured of this machine.
+    /// What is measured of this machine, and of others.
     pub sensors: Vec<Sensor>,
     /// What is done with the connection of a request that is shed ([`Plan::shedding`]): not `Keep`.
     pub shed: RefusalConnection,
@@ -287,8 +287,6 @@ pub(super) fn meant(
     place: &Place,
     names: &mut Names,
 ) -> Option<Policy> {
-    let sensors = sensors(raw.sensor);
-    let mut policers = Policers::named(raw.policer, &mut names.policers, &sensors);
     let site_places: Vec<Place> = raw.site.iter().map(|site| site.place.key("name")).collect();
     let guaranteed =
         raw.site.iter().map(|it| it.value.guarantee.as_ref().map(|it| it.place.clone()));
@@ -299,6 +297,8 @@ pub(super) fn meant(
     let spared = level_pools(&raw.adaptation);
     let known = Interning::of(&mut names.pools);
     let pools = pools(raw.pool, raw.origin.as_ref(), &slots, &spared, known);
+    let sensors = sensors(raw.sensor, Some(&pools));
+    let mut policers = Policers::named(raw.policer, &mut names.policers, &sensors);
     let resources = resources(raw.resource, &pools, Interning::of(&mut names.resources));
     let known = Interning::of(&mut names.adaptations);
     let paths = raw.forwarding.value.path;

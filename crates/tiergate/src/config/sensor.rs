@@ -1,22 +1,26 @@
-//! `[[sensor]]`: what is measured of the machine that the gateway runs on.
+//! `[[sensor]]`: what is measured of the machine that the gateway runs on, and what is asked of others.
 
 use super::kind::{Choice, Scalar};
 use super::place::{At, Place};
-use super::section::{Kind, section};
+use super::pool::Pools;
+use super::section::{Kind, Section, section};
+use super::sensor_remote::{AGENT, AgentSensor, METRIC, OrcaSensor, UNIT, Unit};
 use super::show;
-use super::values::{ADDRESS, Name, TEXT, TIME, check_unique, whole};
+use super::values::{ADDRESS, FILE_TO_READ, Name, TEXT, TIME, check_unique, whole};
+use crate::orca::Metric;
+use crate::secrets::NamedFile;
 use std::net::SocketAddr;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 use tiergate_core::admit::inbound::Inbound;
 
 section! {
-    /// A sensor: something of this machine that is measured again and again.
+    /// A sensor: something of this machine, or of another, that is measured again and again.
     pub(super) struct SensorKeys {
         /// Its name in status, metrics and messages.
         name: Option<String> = Name.required("write name = \"…\"");
         /// What it measures: `"cpu"`, `"cpu-pressure"`, `"io-pressure"`, `"memory-pressure"`, `"memory"`, `"paging"`,
-        /// `"disk"`, `"network"` or `"listen-queue"`; see below.
+        /// `"disk"`, `"network"` or `"listen-queue"` of this machine, `"orca"` or `"agent"` of others; see below.
         measure: Option<Asked> = ASKED.required("write measure = \"cpu\" or another one");
         /// How often.
         /// Why: a reading costs some tens of µs of another thread; controllers act every few seconds.
@@ -34,6 +38,21 @@ section! {
         capacity: Option<u64> = whole(1000..=1_000_000_000_000).optional("the link's speed");
         /// With `listen-queue`: the address that a server of this machine listens on.
         address: Option<SocketAddr> = ADDRESS.optional("must be given with `listen-queue`");
+        /// With `orca`: which number of the servers' reports: `"cpu_utilization"`, `"mem_utilization"`, `"application_utilization"`,
+        /// `"rps_fractional"`, `"eps"`, `"utilization.NAME"` or `"named_metrics.NAME"`.
+        metric: Option<Metric> = METRIC.optional("must be given with `orca`");
+        /// With `orca`: the pool whose servers report it.
+        pool: Option<String> = TEXT.optional("`\"default\"`: the servers of `[origin]`");
+        /// With `agent`: where `tiergate agent` listens.
+        agent: Option<String> = AGENT.optional("must be given with `agent`");
+        /// With `agent`: the file of the agent's token; a second line is not looked at.
+        token_file: Option<NamedFile> = FILE_TO_READ.optional("no token is sent");
+        /// With `agent`: the name of the sensor there.
+        reading: Option<String> = Name.optional("`name`");
+        /// With `agent`, or a named metric: what the number is: `"utilization"` (0 to 1), `"queue_len"`, `"rate"` (a second) or `"level"`
+        /// (any other).
+        /// Why: a policer or an adaptation can only follow a share or a queue, and is checked before the first reading comes.
+        quantity: Option<Unit> = UNIT.optional("`\"utilization\"`");
     }
 }
 
@@ -50,6 +69,8 @@ pub(super) enum Asked {
     Disk,
     Network,
     ListenQueue,
+    Orca,
+    Agent,
 }
 
 const ASKED: Choice<Asked> = Choice(&[
@@ -62,6 +83,8 @@ const ASKED: Choice<Asked> = Choice(&[
     ("disk", Asked::Disk),
     ("network", Asked::Network),
     ("listen-queue", Asked::ListenQueue),
+    ("orca", Asked::Orca),
+    ("agent", Asked::Agent),
 ]);
 
 impl Asked {
@@ -74,6 +97,8 @@ impl Asked {
             Asked::Disk => &["device"],
             Asked::Network => &["interface", "capacity"],
             Asked::ListenQueue => &["address"],
+            Asked::Orca => &["metric", "pool", "quantity"],
+            Asked::Agent => &["agent", "token_file", "reading", "quantity"],
         }
     }
 }
@@ -122,6 +147,27 @@ pub enum Measure {
     },
     /// Connections that a server of this machine has not accepted yet.
     ListenQueue(SocketAddr),
+    /// What the servers of a pool report of their load.
+    Orca(OrcaSensor),
+    /// What a sensor of another machine reads.
+    Agent(AgentSensor),
+}
+
+impl Measure {
+    /// What its number is.
+    pub const fn unit(&self) -> Unit {
+        match self {
+            Measure::Cpu(_)
+            | Measure::Pressure(..)
+            | Measure::Memory(_)
+            | Measure::Disk(_)
+            | Measure::Network { .. } => Unit::Utilization,
+            Measure::Paging => Unit::Rate,
+            Measure::ListenQueue(_) => Unit::QueueLen,
+            Measure::Orca(orca) => orca.unit,
+            Measure::Agent(agent) => agent.unit,
+        }
+    }
 }
 
 /// What part of the machine is meant.
@@ -149,8 +195,8 @@ pub struct Sensor {
 /// Most sensors: fewer than the gate tells apart, so that there is room for those of other machines.
 pub(super) const COUNT_MAX: usize = 32;
 
-/// The sensors of a policy.
-pub(super) fn sensors(raw: Vec<At<SensorKeys>>) -> Vec<Sensor> {
+/// The sensors of a policy with these pools; `None`: of an agent.
+pub(super) fn sensors(raw: Vec<At<SensorKeys>>, pools: Option<&Pools>) -> Vec<Sensor> {
     let mut sensors: Vec<Sensor> = Vec::new();
     for At { value: raw, place } in raw {
         let (name, every) = (raw.name.clone(), raw.every);
@@ -163,7 +209,7 @@ pub(super) fn sensors(raw: Vec<At<SensorKeys>>) -> Vec<Sensor> {
         }
         let Some(asked) = raw.measure else { continue };
         only_its_keys(asked, &place);
-        let Some(measure) = measure(asked, raw, &place) else { continue };
+        let Some(measure) = measure(asked, raw, pools, &place) else { continue };
         sensors.extend(name.map(|name| Sensor { name, measure, every }));
     }
     sensors
@@ -171,13 +217,15 @@ pub(super) fn sensors(raw: Vec<At<SensorKeys>>) -> Vec<Sensor> {
 
 /// Reports keys that say nothing about what is asked for.
 fn only_its_keys(asked: Asked, place: &Place) {
-    let all = ["cgroup", "pid_file", "device", "interface", "capacity", "address"];
-    for key in all.into_iter().filter(|key| place.has(key) && !asked.keys().contains(key)) {
+    let all = SensorKeys::KEYS.iter().copied();
+    let of_all = ["name", "measure", "every"];
+    let all = all.filter(|key| !of_all.contains(key));
+    for key in all.filter(|key| place.has(key) && !asked.keys().contains(key)) {
         place.fault_at(key, "says nothing about this measure; leave it out");
     }
 }
 
-fn measure(asked: Asked, raw: SensorKeys, place: &Place) -> Option<Measure> {
+fn measure(asked: Asked, raw: SensorKeys, pools: Option<&Pools>, place: &Place) -> Option<Measure> {
     if raw.cgroup.is_some() && raw.pid_file.is_some() {
         place.fault_at("pid_file", "cannot be together with cgroup; leave one of them out");
     }
@@ -211,6 +259,18 @@ fn measure(asked: Asked, raw: SensorKeys, place: &Place) -> Option<Measure> {
                 Some(_) => {}
             }
             Measure::ListenQueue(raw.address?)
+        }
+        Asked::Orca | Asked::Agent if pools.is_none() => {
+            let how = "an agent reads its own machine only; leave this sensor out";
+            place.fault_at("measure", how);
+            return None;
+        }
+        Asked::Orca => {
+            Measure::Orca(OrcaSensor::of(raw.metric, raw.pool, raw.quantity, pools?, place)?)
+        }
+        Asked::Agent => {
+            let SensorKeys { agent, reading, quantity, token_file, .. } = raw;
+            Measure::Agent(AgentSensor::of(agent, reading, quantity, token_file, place)?)
         }
     })
 }
@@ -267,6 +327,8 @@ impl Sensor {
                 format!("what interface {interface} sends, of {bits} bit/s")
             }
             Measure::ListenQueue(address) => format!("connections not yet accepted at {address}"),
+            Measure::Orca(orca) => orca.words(),
+            Measure::Agent(agent) => agent.words(),
         }
     }
 }

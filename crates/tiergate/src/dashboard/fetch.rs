@@ -3,13 +3,11 @@
 use super::rates::{Reading, View};
 use crate::admin::status::Status;
 use crate::observe::refusals::Shown;
+use crate::side_http;
 use anyhow::{Context, bail};
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::body::Bytes;
-use hyper_util::rt::TokioIo;
+use http::HeaderMap;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
@@ -118,27 +116,12 @@ struct Refusals {
 }
 
 async fn ask<T: serde::de::DeserializeOwned>(authority: &str, path: &str) -> anyhow::Result<T> {
-    let stream = TcpStream::connect(authority)
+    let (status, body) = side_http::get(authority, path, HeaderMap::new(), ANSWER_LEN_MAX)
         .await
-        .with_context(|| format!("{authority}: cannot connect to the admin listener"))?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let request = http::Request::get(path)
-        .header(http::header::HOST, authority)
-        .header(http::header::CONNECTION, "close")
-        .body(Empty::<Bytes>::new())
-        .with_context(|| format!("{authority}: not an address"))?;
-    let exchange = async {
-        let answer = sender.send_request(request).await?;
-        let status = answer.status();
-        let body = Limited::new(answer.into_body(), ANSWER_LEN_MAX).collect().await;
-        let body = body.map_err(|fault| anyhow::anyhow!("{authority}{path}: {fault}"))?;
-        if !status.is_success() {
-            bail!("{authority}{path} answers {status}: is this the admin listener?");
-        }
-        serde_json::from_slice(&body.to_bytes())
-            .with_context(|| format!("{authority}{path}: not the status of a gateway"))
-    };
-    let (answer, _closed) = tokio::join!(exchange, connection);
-    answer
+        .with_context(|| format!("{authority}{path}: the admin listener"))?;
+    if !status.is_success() {
+        bail!("{authority}{path} answers {status}: is this the admin listener?");
+    }
+    serde_json::from_slice(&body)
+        .with_context(|| format!("{authority}{path}: not the status of a gateway"))
 }

@@ -281,6 +281,11 @@ impl Place {
         1 << self.index
     }
 
+    /// The server's place in its pool.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
     /// The server.
     pub fn server(&self) -> &Arc<OriginServer> {
         &self.origin.servers[self.index]

@@ -9,7 +9,7 @@ use super::streaming::Streaming;
 use crate::client::seam::Client;
 use crate::rate_limit::RateLimit;
 use tiergate_core::outcome::End;
-use tiergate_wire::http1::{self, FieldTable, Parsed};
+use tiergate_wire::http1::{self, FieldTable, LoadReport, Parsed};
 
 /// What was found at the beginning of what the origin sent.
 pub(super) enum Seen {
@@ -47,6 +47,9 @@ impl<C: Client> Request<'_, '_, C> {
             return Seen::Bad("the origin switched protocols unasked");
         }
         let is_final = is_final(&head);
+        if is_final {
+            self.note_load(table.load_report());
+        }
         self.mark();
         let session = self.facts.session.as_deref().filter(|_| is_final);
         let cookie = session.zip(policy.session.as_ref()).and_then(|(session, settings)| {
@@ -85,6 +88,17 @@ impl<C: Client> Request<'_, '_, C> {
             false if head.upgrade => Seen::Switch { len },
             false => Seen::Interim { len },
         }
+    }
+
+    /// Notes for sensors what the origin reports of its load.
+    #[inline]
+    fn note_load(&self, report: LoadReport<'_>) {
+        let reports = self.config.sensors.reports();
+        if reports.is_empty() {
+            return;
+        }
+        let place = self.place.as_ref().expect("held until the origin is done");
+        reports.answered(self.facts.arrival.pool, place.index(), report);
     }
 
     /// The host that the client asked for; empty if that is not known.

@@ -5,11 +5,12 @@ use super::process::Process;
 use super::unused;
 use crate::origin::{access, health};
 use crate::reverse_dns::ReverseDns;
-use crate::sensors;
+use crate::sensors::{self, Sensors};
 use crate::shared::{Config, Shared};
 use crate::ticks;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tiergate_core::sense::Reading;
 
 /// How often the drain looks whether connections are left.
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
@@ -31,7 +32,13 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
     tokio::spawn(follow(process.clone(), |config| config.reverse_dns.clone(), resolve));
     let measure = {
         let shared = shared.clone();
-        move |them| sensors::run(them, shared.clone())
+        move |them: Arc<Sensors>| {
+            let (shared, sensors) = (shared.clone(), them.clone());
+            sensors::run(them, move |place, quantity, lasting| {
+                let source = &sensors.settings()[place].name;
+                sensors::tell(&shared, Reading { source, quantity, lasting })
+            })
+        }
     };
     tokio::spawn(follow(process.clone(), |config| Some(config.sensors.clone()), measure));
     tokio::spawn(unused::run());

@@ -20,7 +20,7 @@ pub(crate) struct Gauge(Box<dyn Probe>);
 impl Gauge {
     /// Of what a sensor may measure.
     pub(crate) fn of(measure: &Measure) -> Self {
-        Gauge(super::probe(measure, &Roots::default()))
+        Gauge(super::probe(measure, &Roots::default()).expect("asked for what this machine has"))
     }
 
     /// Of an interface, the fuller direction. `capacity`: bits a second; `None`: the link's speed.

@@ -1,12 +1,14 @@
-//! Sensors of this machine: each measures one thing again and again, and tells the gate
+//! Sensors: each measures one thing of this machine again and again, or asks others for it, and tells the gate
 //! ([`Gate::observe`]).
 //!
-//! A sensor that cannot read says why, once, in the log, and for as long as it lasts in status and metrics. Its last
-//! reading holds for [`LASTING`] periods and is stale from then on; what goes by it is to hold what it last set. Nothing else
-//! depends on it: no request waits for a sensor, and each reads on a thread that may block.
+//! What servers report with their answers is noted on the request path (`reports`) and read here; another machine's sensors are read by
+//! an agent there, which is asked (`remote`). A sensor that cannot read says why, once, in the log, and for as long as it lasts in status and metrics. Its last
+//! reading holds for [`probe::LASTING`] periods and is stale from then on; what goes by it is to hold what it last set. Nothing else
+//! depends on it: no request waits for a sensor, and each that reads a file does so on a thread that may block.
 //!
 //! [`Gate::observe`]: tiergate_core::gate::Gate::observe
 
+pub(crate) mod answer;
 mod cgroup;
 mod cpu;
 mod disk;
@@ -18,6 +20,8 @@ mod network;
 mod pressure;
 mod probe;
 mod process_tree;
+pub(crate) mod remote;
+mod reports;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -30,19 +34,19 @@ use crate::clock;
 use crate::config::meant::{Measure, Sensor};
 use crate::shared::Shared;
 use anyhow::Result;
-use probe::{Probe, Roots};
+use probe::{LASTING, Probe, Roots};
+use remote::Remote;
+use reports::Orca;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tiergate_core::sense::{Quantity, Reading, ReadingError};
 
 /// A reading that takes longer is reported. It is waited for all the same: another one would wait as well.
 const OVERDUE: Duration = Duration::from_secs(5);
-/// A reading holds for so many periods of its sensor: one may be late, and one may fail.
-const LASTING: u32 = 3;
 
-/// What takes the readings of a sensor.
-fn probe(measure: &Measure, roots: &Roots) -> Box<dyn Probe> {
-    match measure {
+/// What takes the readings of this machine; `None`: others take them.
+fn probe(measure: &Measure, roots: &Roots) -> Option<Box<dyn Probe>> {
+    Some(match measure {
         Measure::Cpu(of) => cpu::probe(of, roots),
         Measure::Pressure(stalled, of) => Box::new(pressure::Pressure::new(*stalled, of, roots)),
         Measure::Memory(of) => Box::new(memory::Memory::new(of, roots)),
@@ -52,25 +56,75 @@ fn probe(measure: &Measure, roots: &Roots) -> Box<dyn Probe> {
             Box::new(network::Network::new(interface, *capacity, roots))
         }
         Measure::ListenQueue(address) => Box::new(listen_queue::ListenQueue::new(*address, roots)),
-    }
+        Measure::Orca(_) | Measure::Agent(_) => return None,
+    })
 }
 
-/// Runs every sensor for as long as this is polled.
-pub(crate) async fn run(sensors: Arc<Sensors>, shared: Arc<Shared>) {
+/// Runs every sensor for as long as this is polled, and gives each reading to `tell`: the sensor's place, its value, and for how long
+/// it holds.
+pub(crate) async fn run<T>(sensors: Arc<Sensors>, tell: T)
+where
+    T: Fn(usize, Quantity, Duration) -> Result<()> + Clone + Send + 'static,
+{
     let mut running = tokio::task::JoinSet::new();
-    for (place, sensor) in sensors.settings().iter().cloned().enumerate() {
-        let (sensors, shared) = (sensors.clone(), shared.clone());
-        running.spawn(async move { follow(&sensor, place, &sensors, &shared).await });
+    for place in 0..sensors.settings().len() {
+        let (sensors, tell) = (sensors.clone(), tell.clone());
+        running.spawn(async move {
+            let sensor = &sensors.settings()[place];
+            match &sensor.measure {
+                Measure::Agent(of) => {
+                    let remote = Remote::new(of, &sensor.name, sensor.every);
+                    ask(remote, sensor, place, &sensors, tell).await;
+                }
+                _ => follow(sensor, place, &sensors, tell).await,
+            }
+        });
     }
     while running.join_next().await.is_some() {}
     std::future::pending().await
 }
 
-/// Runs one sensor.
-async fn follow(sensor: &Sensor, place: usize, sensors: &Sensors, shared: &Shared) {
-    let mut probe = Some(probe(&sensor.measure, &Roots::default()));
-    let mut ticks = tokio::time::interval(sensor.every);
+fn ticks(every: Duration) -> tokio::time::Interval {
+    let mut ticks = tokio::time::interval(every);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    ticks
+}
+
+/// Runs one sensor that asks an agent.
+async fn ask(
+    mut remote: Remote,
+    sensor: &Sensor,
+    place: usize,
+    sensors: &Sensors,
+    tell: impl Fn(usize, Quantity, Duration) -> Result<()>,
+) {
+    let mut ticks = ticks(sensor.every);
+    loop {
+        ticks.tick().await;
+        let read = remote.take().await.and_then(|read| match read {
+            Some((quantity, lasting)) => {
+                let told = tell(place, quantity, lasting);
+                told.inspect_err(|_| remote.forget()).map(|()| true)
+            }
+            None => Ok(false),
+        });
+        sensors.took(place, read);
+    }
+}
+
+/// Runs one sensor that reads what is here.
+async fn follow(
+    sensor: &Sensor,
+    place: usize,
+    sensors: &Sensors,
+    tell: impl Fn(usize, Quantity, Duration) -> Result<()>,
+) {
+    let anew = || match sensors.table(place) {
+        Some(table) => Some(Box::new(Orca::new(&sensor.name, table.clone())) as Box<dyn Probe>),
+        None => probe(&sensor.measure, &Roots::default()),
+    };
+    let mut probe = anew();
+    let mut ticks = ticks(sensor.every);
     loop {
         ticks.tick().await;
         let Some(mut taking) = probe.take() else { return };
@@ -89,12 +143,12 @@ async fn follow(sensor: &Sensor, place: usize, sensors: &Sensors, shared: &Share
                 read
             }
             Err(fault) => {
-                probe = Some(self::probe(&sensor.measure, &Roots::default()));
+                probe = anew();
                 Err(fault.into())
             }
         };
         let read = read.and_then(|read| match read {
-            Some(quantity) => tell(sensor, quantity, shared).map(|()| true),
+            Some(quantity) => tell(place, quantity, sensor.every * LASTING).map(|()| true),
             None => Ok(false),
         });
         sensors.took(place, read);
@@ -102,14 +156,17 @@ async fn follow(sensor: &Sensor, place: usize, sensors: &Sensors, shared: &Share
 }
 
 /// Tells the gate.
-fn tell(sensor: &Sensor, quantity: Quantity, shared: &Shared) -> Result<()> {
-    let reading = Reading { source: &sensor.name, quantity, lasting: sensor.every * LASTING };
+///
+/// # Errors
+/// If it does not take the reading.
+pub(crate) fn tell(shared: &Shared, reading: Reading<'_>) -> Result<()> {
     let mut gate = shared.door.gate();
     let taken = gate.observe(clock::now(), reading);
     shared.door.wake(gate);
     if let Some(observed) = &*shared.observed.load() {
         observed.observe(reading);
     }
+    let quantity = reading.quantity;
     taken.map_err(|error| match error {
         ReadingError::Impossible => {
             anyhow::anyhow!("{} as {} cannot be", quantity.value(), quantity.name())

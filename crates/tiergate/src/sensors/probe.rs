@@ -20,6 +20,14 @@ impl Default for Roots {
     }
 }
 
+/// A reading holds for so many periods of its sensor: one may be late, and one may fail.
+pub(super) const LASTING: u32 = 3;
+
+/// There is no reading, and nothing is wrong with that: it is shown, but neither logged nor counted.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Idle(pub(super) &'static str);
+
 /// Takes readings of one thing.
 pub(super) trait Probe: Send {
     /// A reading; `None`: only with the next one will there be something to compare.

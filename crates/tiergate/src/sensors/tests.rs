@@ -32,7 +32,8 @@ impl Kernel {
 
     fn probe(&self, measure: &Measure) -> Box<dyn Probe> {
         let root = self.folder.path();
-        probe(measure, &Roots { proc: root.join("proc"), sys: root.join("sys") })
+        let roots = Roots { proc: root.join("proc"), sys: root.join("sys") };
+        probe(measure, &roots).expect("it is of this machine")
     }
 
     /// What it says at a second.
@@ -172,7 +173,7 @@ fn a_link_s_speed_unless_the_policy_says_what_it_can_send() {
 fn this_machine_is_measured() {
     let begun = Instant::now();
     for measure in [Measure::Cpu(Of::Machine), Measure::Memory(Of::Machine), Measure::Paging] {
-        let mut probe = probe(&measure, &Roots::default());
+        let mut probe = probe(&measure, &Roots::default()).expect("it is of this machine");
         let first = probe.take(begun).expect("this kernel has it");
         // Until a tick has passed.
         let reading = first.or_else(|| {

@@ -4,6 +4,7 @@
 // Each test file is a crate of its own and uses its part of this.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod agent;
 pub mod answer;
 pub mod client;
 pub mod dns;

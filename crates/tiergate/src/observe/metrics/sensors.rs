@@ -35,5 +35,14 @@ impl Readings<'_> {
                 .zip(&states)
                 .map(|(it, state)| ([label(it.name.as_str())], state.failures)),
         );
+        let refused: Vec<_> = settings
+            .iter()
+            .zip(&states)
+            .filter_map(|(it, state)| Some(([label(it.name.as_str())], state.refused?)))
+            .collect();
+        if !refused.is_empty() {
+            let about = "Reports of origin servers that were refused: unreadable, or numbers that cannot be";
+            page.counter("sensor_reports_refused_total", about).each(refused.into_iter());
+        }
     }
 }

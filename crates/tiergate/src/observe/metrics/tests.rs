@@ -1,16 +1,17 @@
 //! Checks of the text, after `promtool check metrics` and the format's own rules.
 
 use super::*;
-use crate::config::meant::{Measure, Of, Sensor};
+use crate::config::meant::{Measure, Of, OrcaSensor, Sensor, Unit};
 use crate::observe::counters::Protocol;
 use crate::observe::server::Health;
+use crate::orca::Metric;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tiergate_core::admit::session::{Bounds, Sessions};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::{Cause, Quantile, ServiceTarget, Slots, Step, TargetState};
 use tiergate_core::gate::{Arrival, Gate, Verdict};
-use tiergate_core::names::{RuleId, RuleKey};
+use tiergate_core::names::{PoolId, RuleId, RuleKey};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Spec;
 use tiergate_core::sense::{Quantity, Reading};
@@ -78,11 +79,19 @@ fn encoded(format: Format) -> String {
     sessions.end(1);
     let sessions = session::Readings { running: 1, classes: sessions.account().to_vec() };
     let refusals = Refusals::default();
-    let sensors = Arc::new(Sensors::new(vec![Sensor {
-        name: "cpu".to_owned(),
-        measure: Measure::Cpu(Of::Machine),
+    let orca = OrcaSensor {
+        metric: Metric::Cpu,
+        pool: PoolId::DEFAULT,
+        pool_name: "default".to_owned(),
+        unit: Unit::Utilization,
+    };
+    let measures = [("cpu", Measure::Cpu(Of::Machine)), ("reported", Measure::Orca(orca))];
+    let sensor = |(name, measure): (&str, Measure)| Sensor {
+        name: name.to_owned(),
+        measure,
         every: Duration::from_secs(1),
-    }]));
+    };
+    let sensors = Arc::new(Sensors::new(measures.map(sensor).into()));
     let (counters, refusals, version) = (&counters, &refusals, "0.1.0");
     Readings { snapshot, sessions, sensors, servers, counters, refusals, version }.encode(format)
 }

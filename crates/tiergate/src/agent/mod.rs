@@ -1,0 +1,10 @@
+//! `tiergate agent`: reads sensors beside an origin on another machine, and shows the readings to gateways that ask for them.
+//!
+//! Readings are taken once a period, whoever asks and however often; an answer only shows the latest ([`Board`]). Nothing is pushed, and
+//! the agent knows no gateway.
+
+mod board;
+mod server;
+
+pub(crate) use board::Board;
+pub(crate) use server::{Access, serve};

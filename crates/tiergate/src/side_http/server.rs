@@ -1,0 +1,127 @@
+//! A listener: accepts a bounded number of connections, each for a bounded time.
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+/// Connections at once; further ones wait in the listen queue. Scrapers and people need a handful.
+const CONNECTIONS_MAX: usize = 64;
+/// From a connection's first byte to the end of a request's head, and between two requests.
+const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of a request head.
+const HEAD_LEN_MAX: usize = 16 * 1024;
+/// Header fields of a request.
+const FIELDS_MAX: usize = 64;
+/// Longest life of a connection: one that does not read its responses gives its place back.
+const CONNECTION_LIFE_MAX: Duration = Duration::from_secs(120);
+/// How long a connection may finish its response when its time is over.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// Pause after an accept that failed (no descriptors left), so that the loop does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// An answer, whole.
+pub(crate) type Answer = Response<Full<Bytes>>;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const HTML: &str = "text/html; charset=utf-8";
+
+/// An answer in words.
+pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+    respond(status, TEXT, text)
+}
+
+/// An answer of that media type, which no cache keeps and no web page of others may use.
+pub(crate) fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    answer
+}
+
+/// Binds a listener, for [`serve`].
+///
+/// # Errors
+/// If the address cannot be bound.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let listener = std::net::TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Answers requests until dropped; `whose`: the listener in the log. Must run within a tokio runtime with I/O and time.
+///
+/// # Errors
+/// If the socket cannot be used with the runtime.
+pub(crate) async fn serve<F, R>(
+    listener: std::net::TcpListener,
+    whose: &'static str,
+    answer: F,
+) -> io::Result<()>
+where
+    F: Fn(Request<Incoming>, SocketAddr) -> R + Clone + Send + 'static,
+    R: Future<Output = Answer> + Send + 'static,
+{
+    let listener = TcpListener::from_std(listener)?;
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut failing = false;
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await;
+        let place = place.expect("the semaphore is never closed");
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                failing = false;
+                let answer = answer.clone();
+                tokio::spawn(async move {
+                    converse(stream, peer, answer).await;
+                    drop(place);
+                });
+            }
+            Err(fault) => {
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!(error = %fault, "{whose} cannot accept");
+                }
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn converse<F, R>(stream: TcpStream, peer: SocketAddr, answer: F)
+where
+    F: Fn(Request<Incoming>, SocketAddr) -> R,
+    R: Future<Output = Answer>,
+{
+    let service = service_fn(move |request| {
+        let answer = answer(request, peer);
+        async move { Ok::<_, std::convert::Infallible>(answer.await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .max_buf_size(HEAD_LEN_MAX)
+        .max_headers(FIELDS_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    // A client's errors here are neither logged nor answered.
+    if timeout(CONNECTION_LIFE_MAX, connection.as_mut()).await.is_err() {
+        connection.as_mut().graceful_shutdown();
+        let _ended = timeout(FAREWELL, connection).await;
+    }
+}
