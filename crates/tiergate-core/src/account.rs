@@ -5,13 +5,15 @@ use crate::histogram::Histogram;
 use crate::names::{ByRule, ClassId, RuleId};
 use crate::outcome::{End, Outcome};
 use crate::reason::Reason;
+use crate::stored::Instead;
 use std::time::Duration;
 
 /// What became of one class's requests since the class exists.
 ///
-/// `arrived = admitted at once + queued + refused on arrival`, and
-/// `arrived = finished + refused + cancelled while waiting + waiting + running`, where running ones are
-/// counted by request ([`crate::gate::ClassState::requests`]).
+/// `arrived = admitted at once + queued + refused on arrival + served from the store on arrival`, and
+/// `arrived = finished + refused + served from the store + cancelled while waiting + waiting + running`, where running ones are
+/// counted by request ([`crate::gate::ClassState::requests`]), and those served from the store without the failures, which are
+/// among the finished ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassAccount {
     /// Requests that came in.
@@ -24,6 +26,8 @@ pub struct ClassAccount {
     pub cancelled_waiting: u64,
     /// Refusals, by [`Reason::index`].
     pub refused: [u64; Reason::COUNT],
+    /// Requests that got a copy of an earlier answer, by [`Instead::index`].
+    pub stored: [u64; Instead::COUNT],
     /// Requests that gave their slot back, by [`End::index`].
     pub finished: [u64; End::COUNT],
     /// Time in the backlog of the requests that got a slot (zero for those admitted at once).
@@ -81,6 +85,10 @@ impl Account {
 
     pub(crate) fn refused(&mut self, class: ClassId, reason: Reason) {
         self.classes[class.index()].refused[reason.index()] += 1;
+    }
+
+    pub(crate) fn stored(&mut self, class: ClassId, instead: Instead) {
+        self.classes[class.index()].stored[instead.index()] += 1;
     }
 
     pub(crate) fn finished(&mut self, class: ClassId, service: Duration, outcome: &Outcome) {

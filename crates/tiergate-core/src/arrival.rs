@@ -4,6 +4,7 @@ use crate::adapt::Adapted;
 use crate::classify::Match;
 use crate::classify::score::Score;
 use crate::names::{ClassId, PolicerId, PoolId, ResourceId, RuleId};
+use crate::stored::Role;
 use std::time::Duration;
 
 /// A classified request, at the gate.
@@ -47,6 +48,8 @@ pub struct Arrival {
     pub slots: u16,
     /// Bytes that are held while it waits.
     pub bytes: u32,
+    /// What a copy that is at hand may be served instead of ([`crate::stored::role`]).
+    pub copy: Role,
 }
 
 impl Arrival {
@@ -69,6 +72,7 @@ impl Arrival {
             score: Score::ZERO,
             slots: 1,
             bytes: 0,
+            copy: Role::None,
         }
     }
 

@@ -32,4 +32,5 @@ pub mod request;
 pub mod schedule;
 pub mod sense;
 pub mod shadow;
+pub mod stored;
 pub mod time;

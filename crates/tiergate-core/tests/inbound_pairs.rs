@@ -180,6 +180,7 @@ fn best_fixed(costs: Costs, rates: [f64; KINDS]) -> f64 {
     best
 }
 
+#[expect(clippy::disallowed_methods, reason = "how many is said from outside")]
 fn cases() -> u32 {
     std::env::var("TIERGATE_SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(8)
 }

@@ -105,6 +105,7 @@ fn access_log(counters: &Arc<Counters>) -> std::io::Result<()> {
         observed: None,
         rule: Some(RuleLabel { number: 2, name: None }),
         verdict: Verdict::Queued,
+        stored: None,
         reason: None,
         policer: None,
         end: Some(End::Served),

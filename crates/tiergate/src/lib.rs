@@ -37,6 +37,7 @@ pub mod session;
 pub mod shared;
 mod side_http;
 pub mod simulate;
+pub mod stored;
 pub mod stream;
 pub mod tally;
 pub mod tcp_info;

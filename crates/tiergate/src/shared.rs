@@ -13,6 +13,7 @@ use crate::reverse_dns::ReverseDns;
 use crate::seldom::Seldom;
 use crate::sensors::Sensors;
 use crate::session::SessionTable;
+use crate::stored::{Store, StoreBounds};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
@@ -42,6 +43,8 @@ pub struct Config {
     pub reverse_dns: Option<Arc<ReverseDns>>,
     /// What is measured of this machine, and how the sensors are.
     pub sensors: Arc<Sensors>,
+    /// Copies of answers; `None`: no rule asks for them.
+    pub store: Option<Arc<Store>>,
     /// Every refusal, ready to be sent.
     pub refusals: Refusals,
     /// How important the requests of each class are to keep their connection for, by id.
@@ -76,6 +79,13 @@ impl Config {
             Some(known) if known.settings() == policy.sensors => known.clone(),
             _ => Arc::new(Sensors::new(policy.sensors.clone())),
         };
+        let limits = &policy.limits;
+        let bounds = StoreBounds { bytes_max: limits.stored_max, body_max: limits.stored_body_max };
+        let known = former.and_then(|former| former.store.as_ref());
+        let store = policy.wanted.copies.then(|| match known {
+            Some(known) if known.bounds == bounds => known.clone(),
+            _ => Arc::new(Store::new(bounds, counters.store.clone())),
+        });
         let refusals = Refusals::new(&policy.refusal);
         let levels = policy.plan.levels();
         let marks = policy.plan.marks();
@@ -87,6 +97,7 @@ impl Config {
             pools,
             reverse_dns,
             sensors,
+            store,
             refusals,
             levels,
             bounds,
@@ -184,6 +195,7 @@ impl Shared {
     /// The state of a process that starts with this configuration.
     pub fn new(config: Config, counters: Arc<Counters>) -> Self {
         counters.connections_max.store(config.bounds.max, Ordering::Relaxed);
+        counters.store.follow(config.store.as_ref());
         let door = Door::new(config.policy.plan.clone(), crate::clock::now);
         tell_servers(&mut door.gate(), crate::clock::now(), &config.pools);
         Shared {
@@ -218,6 +230,7 @@ impl Shared {
         config.pools.moved_from(&self.config.load().pools).for_each(|pool| gate.moved(now, pool));
         tell_servers(&mut gate, now, &config.pools);
         self.counters.connections_max.store(config.bounds.max, Ordering::Relaxed);
+        self.counters.store.follow(config.store.as_ref());
         self.config.store(Arc::new(config));
         self.door.wake(gate);
     }

@@ -629,6 +629,18 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:10:18: class[1].service_target: has no effect with slots = 5 in the class's pool: write slots = \"adaptive\" there, or remove this",
         ),
         (
+            "[[rule]]\npath = \"/a\"\nstored = \"5m\"",
+            "policy.toml:5:10: rule[1].stored: must be { max_age = \"5m\" }, or false, got \"5m\"",
+        ),
+        (
+            "[[rule]]\npath = \"/a\"\nstored = {}",
+            "policy.toml:5:10: rule[1].stored.max_age: is missing; write max_age = \"5m\", how old an answer may be",
+        ),
+        (
+            "[[rule]]\npath = \"/a\"\nrefuse = true\nstored = { max_age = \"5m\" }",
+            "policy.toml:6:10: rule[1].stored: has no effect on requests that are refused; leave it out",
+        ),
+        (
             "[[adaptation]]\nname = \"a\"\nsensor = \"cpu\"\nlevel = [{}, {}]",
             "policy.toml:5:10: adaptation[1].sensor: no sensor is called \"cpu\", expected one of `backlog`",
         ),

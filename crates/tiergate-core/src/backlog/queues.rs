@@ -9,6 +9,7 @@ use crate::arrival::Arrival;
 use crate::class::WhenFull;
 use crate::collections::{Earliest, Heaps, Slab};
 use crate::names::LaneId;
+use crate::stored::Role;
 use crate::time::Moment;
 
 /// Everything that waits.
@@ -94,6 +95,7 @@ impl<T> Backlog<T> {
             running: arrival.running,
             late: false,
             again: false,
+            copy: arrival.copy != Role::None,
             adapted: arrival.adapted,
             rule: arrival.rule,
             slots: arrival.slots.max(1),
@@ -114,7 +116,9 @@ impl<T> Backlog<T> {
 
     /// The request that was pushed last had a slot before.
     pub(crate) fn waits_again(&mut self, ticket: Ticket) {
-        self.waiters[ticket.0.index()].again = true;
+        let waiter = &mut self.waiters[ticket.0.index()];
+        // It is counted by its slot.
+        (waiter.again, waiter.copy) = (true, false);
     }
 
     /// Ends the wait with `state`: leaves every queue, keeps the entry for its owner. O(log n).

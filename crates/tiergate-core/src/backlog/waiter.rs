@@ -22,6 +22,8 @@ pub(crate) enum State {
     Granted(Granted),
     /// Was refused; its owner does not know yet.
     Refused(Reason),
+    /// Gets a copy instead of a refusal; its owner does not know yet.
+    Stored,
 }
 
 /// A slot that was granted to a waiter.
@@ -53,6 +55,8 @@ pub(crate) struct Waiter<T> {
     pub(crate) late: bool,
     /// Whether it had a slot before, which was lent, and so was counted.
     pub(crate) again: bool,
+    /// Whether a copy is at hand that is served instead of a refusal.
+    pub(crate) copy: bool,
     /// The level of its answer.
     pub(crate) adapted: Option<Adapted>,
     /// The rule that decided its class.

@@ -35,6 +35,8 @@ pub struct Match {
     pub resource: Option<ResourceId>,
     /// What decides the quality of the answer ([`AdaptationId::NONE`]: nothing), where a rule says; else what its class does.
     pub adaptation: Option<AdaptationId>,
+    /// How old a copy may be that is served while the server is overloaded, where a rule says; zero: none is.
+    pub stored: Option<Duration>,
     /// How much it matters that the session is kept: 0 least, 255 most.
     pub importance: Option<u8>,
     /// A rule's score, or that of the tables; 0 without either.
@@ -230,6 +232,7 @@ impl Classifier {
                 Output::Pool => found.pool = rule.pool,
                 Output::Resource => found.resource = rule.resource,
                 Output::Adaptation => found.adaptation = rule.adaptation,
+                Output::Stored => found.stored = rule.stored,
                 Output::Importance => found.importance = rule.importance,
                 Output::Score => score = rule.score,
                 Output::Flow => flow = rule.flow.as_ref(),

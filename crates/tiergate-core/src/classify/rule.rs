@@ -33,6 +33,8 @@ pub struct Rule {
     pub resource: Option<ResourceId>,
     /// What decides the quality of the answer ([`AdaptationId::NONE`]: nothing, it is full); `None`: what its class says.
     pub adaptation: Option<AdaptationId>,
+    /// How old a copy may be that is served while the server is overloaded; zero: none is.
+    pub stored: Option<Duration>,
     /// How much it matters that the request's session is kept: 0 least, 255 most.
     pub importance: Option<u8>,
     /// The score, instead of the one that the tables give.
@@ -60,6 +62,8 @@ named! {
         Resource = "resource",
         /// What decides the quality of the answer.
         Adaptation = "adaptation",
+        /// How old a copy may be.
+        Stored = "stored",
         /// The importance.
         Importance = "importance",
         /// The score.
@@ -112,6 +116,7 @@ impl Rule {
             Output::Pool => self.pool.is_some(),
             Output::Resource => self.resource.is_some(),
             Output::Adaptation => self.adaptation.is_some(),
+            Output::Stored => self.stored.is_some(),
             Output::Importance => self.importance.is_some(),
             Output::Score => self.score.is_some(),
             Output::Flow => self.flow.is_some(),

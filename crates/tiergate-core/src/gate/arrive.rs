@@ -9,19 +9,30 @@ use crate::backlog;
 use crate::names::{ClassId, LaneId, PolicerId};
 use crate::reason::Reason;
 use crate::schedule::Next;
+use crate::stored::{Instead, Role};
 use crate::time::Moment;
 use std::time::Duration;
 
 impl<T> Gate<T> {
-    /// Decides about a request. `wake` is called only if it must wait.
+    /// Decides about a request for which there is no copy. `wake` is called only if it must wait.
     ///
     /// Cost: O(classes) when it gets a slot at once, and no allocation; O(log waiting) to queue.
-    pub fn arrive(
+    pub fn arrive(&mut self, now: Moment, arrival: Arrival, wake: impl FnOnce() -> T) -> Verdict {
+        let arrival = Arrival { copy: Role::None, ..arrival };
+        self.arrive_with_copy(now, arrival, wake).expect("it has no copy")
+    }
+
+    /// Decides about a request as [`Gate::arrive`], with the copy that may be at hand ([`Arrival::copy`]). If it waits, its ticket is
+    /// claimed by [`Gate::claim_with_copy`].
+    ///
+    /// # Errors
+    /// The copy is to be served.
+    pub fn arrive_with_copy(
         &mut self,
         now: Moment,
         mut arrival: Arrival,
         wake: impl FnOnce() -> T,
-    ) -> Verdict {
+    ) -> Result<Verdict, Instead> {
         let (now, pool, common) = self.at(now, arrival.pool);
         arrival.class = pool.classes.entered(arrival.class);
         pool.arrive(common, now, &arrival, wake)
@@ -61,42 +72,42 @@ impl<T> Pool<T> {
         now: Moment,
         arrival: &Arrival,
         wake: impl FnOnce() -> T,
-    ) -> Verdict {
+    ) -> Result<Verdict, Instead> {
         let class = arrival.class;
         self.account.arrived(class, arrival.rule);
         if self.is_blocked(common, now, arrival) {
-            return self.reject(common, now, arrival, Reason::Blocked);
+            return Ok(self.reject(common, now, arrival, Reason::Blocked));
         }
         if arrival.adapted.is_some_and(|it| it.level == 0) {
-            return self.reject(common, now, arrival, Reason::Level);
+            return self.turn_down(common, now, arrival, Reason::Level);
         }
         self.catch_up(common, now);
         if self.shedding.is_some()
             && let request = self.candidate(arrival)
             && self.shedding.as_mut().is_some_and(|shedding| shedding.is_shed(&request))
         {
-            return self.reject(common, now, arrival, Reason::Shed);
+            return self.turn_down(common, now, arrival, Reason::Shed);
         }
         let at_once = self.is_admitted(now, arrival);
         if let Some(reason) = self.bar(common, now, arrival, at_once) {
-            return self.reject(common, now, arrival, reason);
+            return self.turn_down(common, now, arrival, reason);
         }
         // Last of all: whoever is refused for another reason has used up nothing.
-        if let Some(under) = self.policers_of(common, class, arrival)
-            && let Err(policer) = common.policers.take(now, under)
-        {
-            let reason = common.policers.refuse(policer);
-            return self.reject(common, now, arrival, reason);
+        if let Err(reason) = self.police(common, now, arrival) {
+            return Ok(self.reject(common, now, arrival, reason));
+        }
+        if !at_once && arrival.copy == Role::Both {
+            return Err(self.serve_copy(arrival, Instead::Wait));
         }
         common.adapting.came(arrival.adapted, class);
         if at_once {
-            return Verdict::Admit(self.admit(now, arrival));
+            return Ok(Verdict::Admit(self.admit(now, arrival)));
         }
         let leaving = self.room(arrival, common.plan.queue_len_max).expect("`bar` has found room");
         self.make_room(common, now, leaving);
         self.account.classes[class.index()].queued += 1;
         let ticket = self.wait(common, now, arrival, false, wake);
-        Verdict::Queue(Ticket { pool: self.id, waiter: ticket })
+        Ok(Verdict::Queue(Ticket { pool: self.id, waiter: ticket }))
     }
 
     /// The request waits from now on; `again`: it was counted before.
@@ -258,7 +269,7 @@ impl<T> Pool<T> {
         Some(reason)
     }
 
-    fn refuse(&mut self, arrival: Arrival, reason: Reason) {
+    pub(super) fn refuse(&mut self, arrival: Arrival, reason: Reason) {
         let class = self.classes.entered(arrival.class);
         self.account.arrived(class, arrival.rule);
         self.account.refused(class, reason);
@@ -288,6 +299,20 @@ impl<T> Pool<T> {
         Some(reason)
     }
 
+    /// Takes the request's tokens.
+    ///
+    /// # Errors
+    /// There are none left.
+    pub(super) fn police(
+        &self,
+        common: &mut Common<T>,
+        now: Moment,
+        arrival: &Arrival,
+    ) -> Result<(), Reason> {
+        let Some(under) = self.policers_of(common, arrival.class, arrival) else { return Ok(()) };
+        common.policers.take(now, under).map_err(|policer| common.policers.refuse(policer))
+    }
+
     /// The policers that apply to a request.
     pub(super) fn policers_of(
         &self,
@@ -299,7 +324,7 @@ impl<T> Pool<T> {
         common.policers.under(arrival.policer, by_class, class, arrival.flow)
     }
 
-    fn reject(
+    pub(super) fn reject(
         &mut self,
         common: &mut Common<T>,
         now: Moment,

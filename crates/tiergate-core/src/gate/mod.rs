@@ -3,6 +3,7 @@
 //! | state | who changes it |
 //! |---|---|
 //! | waiting → granted | [`Gate::finish`], [`Gate::tick`], [`Gate::reconfigure`] (a slot came free) |
+//! | waiting → served from the store | as waiting → refused, where a copy is at hand |
 //! | waiting → refused | [`Gate::tick`] (deadline), [`Gate::arrive`] (another has its place), whoever grants a slot (CoDel, deadline) |
 //! | granted → running | [`Gate::claim`] by the waiter's owner |
 //! | waiting, granted → gone | [`Gate::cancel`] by the waiter's owner |
@@ -48,6 +49,7 @@ mod slot;
 mod slow;
 mod steer;
 mod steering;
+mod stored;
 mod stream;
 mod transfer;
 mod transfers;
@@ -66,6 +68,7 @@ use crate::outcome::{End, Outcome};
 use crate::plan::Plan;
 use crate::reason::Reason;
 use crate::sense::Sources;
+use crate::stored::Instead;
 use crate::time::Moment;
 use adapting::Adapting;
 pub use adapting::{AdaptationState, Adapts, GuaranteeState, WatchState};
@@ -228,14 +231,22 @@ impl<T> Gate<T> {
         self.pools.get(id.index())
     }
 
-    /// What has become of a ticket. A stale ticket counts as reconfigured away.
+    /// What has become of the ticket of a request without a copy. A stale ticket counts as reconfigured away.
     pub fn claim(&mut self, ticket: Ticket) -> Claim {
+        self.claim_with_copy(ticket).expect("it has no copy")
+    }
+
+    /// What has become of a ticket.
+    ///
+    /// # Errors
+    /// The wait is over, and the copy is to be served instead of a refusal.
+    pub fn claim_with_copy(&mut self, ticket: Ticket) -> Result<Claim, Instead> {
         let pool = self.pool_of_mut(ticket.pool);
         let ticket = ticket.waiter;
         let Some(waiter) = pool.backlog.waiter(ticket) else {
-            return Claim::Rejected(Reason::Reconfigured);
+            return Ok(Claim::Rejected(Reason::Reconfigured));
         };
-        match waiter.state {
+        Ok(match waiter.state {
             State::Waiting => Claim::Waiting,
             State::Granted(granted) => {
                 let slot = pool.slot_of(waiter, granted);
@@ -246,7 +257,11 @@ impl<T> Gate<T> {
                 pool.backlog.remove(ticket);
                 Claim::Rejected(reason)
             }
-        }
+            State::Stored => {
+                pool.backlog.remove(ticket);
+                return Err(Instead::Refusal);
+            }
+        })
     }
 
     /// The owner of the ticket is gone. A slot it was granted meanwhile goes to the next. O(log n).
@@ -419,7 +434,7 @@ impl<T> Pool<T> {
                 self.finish(common, now, slot, &outcome);
             }
             // Already counted as refused.
-            State::Refused(_) => self.backlog.remove(ticket),
+            State::Refused(_) | State::Stored => self.backlog.remove(ticket),
         }
     }
 

@@ -23,6 +23,7 @@ use tiergate_core::gate::{ClassState, SteerState};
 use tiergate_core::histogram::Histogram;
 use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
+use tiergate_core::stored::Instead;
 use tiergate_core::time::Moment;
 
 /// The gateway at one moment. Counters count from the start; two readings give a rate.
@@ -204,6 +205,10 @@ pub struct ClassStatus {
     pub admitted: u64,
     /// Refusals by reason.
     pub refused: BTreeMap<String, u64>,
+    /// Requests that got a stored copy, by what it was served instead of: `wait`, `refusal`, or `failure`, whose requests are in
+    /// `finished`, too.
+    #[serde(default)]
+    pub stored: BTreeMap<String, u64>,
     /// Slots given back, by how the request ended; `served` is goodput.
     pub finished: BTreeMap<String, u64>,
     /// Time in the queue.
@@ -292,6 +297,9 @@ pub struct Clients {
     pub buffered_bytes: u64,
     /// Request bodies in files, in bytes.
     pub spooled_bytes: u64,
+    /// Memory of stored copies.
+    #[serde(default)]
+    pub stored_bytes: u64,
     /// TLS handshakes that failed.
     pub tls_failed: u64,
     /// Requests by protocol.
@@ -493,6 +501,7 @@ fn class_status(class: &ClassSnapshot, window: Window) -> ClassStatus {
         // Each slot granted has recorded its wait.
         admitted: account.wait.count(),
         refused: named(Reason::ALL.map(Reason::name), account.refused),
+        stored: named(Instead::ALL.map(Instead::name), account.stored),
         finished: named(End::ALL.map(End::name), account.finished),
         wait: spread(&window.wait, &account.wait),
         first_byte: spread(&window.first_byte, &account.first_byte),
@@ -529,6 +538,7 @@ fn clients(counters: &Counters) -> Clients {
         tunnels_active: counters.tunnels_active(),
         buffered_bytes: counters.buffered.used() as u64,
         spooled_bytes: counters.spool.bytes.used() as u64,
+        stored_bytes: counters.store.size().1,
         tls_failed: counters.sum(|it| &it.tls_failed),
         requests: named(Protocol::ALL.map(Protocol::name), requests),
         responses: named(STATUS_CLASSES, counters.sums(|it| &it.responses)),

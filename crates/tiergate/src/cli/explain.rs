@@ -315,6 +315,13 @@ fn served(policy: &Policy, found: &Match) -> Vec<String> {
     lines.extend(pool(&policy.plan, found));
     lines.extend(resource(&policy.plan, found));
     lines.extend(adaptation(&policy.plan, found));
+    lines.extend(found.stored.map(|age| match age.is_zero() {
+        true => "no copy of an answer is served: a rule says so".to_owned(),
+        false => format!(
+            "under overload a copy of an earlier answer may be served, at most {} old: a rule says so",
+            show::time(age)
+        ),
+    }));
     if let Some(header) = policy.deadline_header(found) {
         let class = policy.plan.class(found.class).expect("the plan has those of its rules");
         let most = show::time(found.deadline.unwrap_or(class.deadline));

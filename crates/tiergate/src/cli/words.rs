@@ -96,6 +96,12 @@ pub(super) fn says(rule: &Rule, output: Output, policy: &Policy) -> String {
             let name = rule.adaptation.map(|id| adaptation::name(id, &policy.plan));
             format!("quality by {}", name.unwrap_or_default())
         }
+        Output::Stored => match rule.stored {
+            Some(age) if !age.is_zero() => {
+                format!("under overload a copy at most {} old", show::time(age))
+            }
+            _ => "no copies".to_owned(),
+        },
         Output::Importance => said(rule.importance.as_ref().map(|one| one as _)),
         Output::Score => said(rule.score.as_ref().map(|one| one as _)),
         Output::Flow => said(rule.flow.as_ref().map(|one| one as _)),

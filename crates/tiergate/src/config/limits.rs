@@ -49,6 +49,13 @@ section! {
         /// clients hold slots. There are at most `connections_max` files, and each costs a descriptor.
         /// Why: 16 uploads of the longest that are spooled by default; fits on nearly every disk.
         spool_max: usize = bytes(0..=u64::MAX).or("1GiB");
+        /// Total memory of [stored copies](#stored-copies): three quarters for copies, a quarter for those that are being made. Beyond it the
+        /// copies that are asked for least make room. Nothing is used without a rule with `stored`.
+        /// Why: hundreds of pages; affordable on the smallest servers.
+        stored_max: usize = bytes(64 << 10..=1 << 40).or("64MiB");
+        /// Size of the body of an answer that is kept as a copy, and of its head; a longer one is not kept.
+        /// Why: pages are shorter; what is longer is rarely made by a program.
+        stored_body_max: usize = bytes(1 << 10..=1 << 30).or("1MiB");
         /// Bytes a second that a client at least sends of its request, or takes of its response, while it holds a
         /// slot and the origin waits for nothing else; below it the client is slow. 0: none is.
         /// Why: a tenth of the slowest links that browsers are tested with.

@@ -58,6 +58,7 @@ pub(crate) mod show;
 mod sides;
 pub(crate) mod slots;
 mod splits;
+mod stored;
 mod timeouts;
 mod values;
 

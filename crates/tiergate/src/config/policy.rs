@@ -229,6 +229,8 @@ pub struct Wanted {
     pub names: bool,
     /// The code point of the client's packets.
     pub dscp: bool,
+    /// Copies of answers.
+    pub copies: bool,
 }
 
 impl Policy {
@@ -431,5 +433,9 @@ fn wanted(rules: &[PolicyRule], score: Option<&ScoreTables>) -> Wanted {
     let of_score = |tables: &ScoreTables| {
         tables.clients.iter().any(|(client, _)| matches!(client, ScoreClient::Name(_)))
     };
-    Wanted { names: asks(Part::ClientName) || score.is_some_and(of_score), dscp: asks(Part::Dscp) }
+    Wanted {
+        names: asks(Part::ClientName) || score.is_some_and(of_score),
+        dscp: asks(Part::Dscp),
+        copies: rules.iter().any(|it| it.rule.stored.is_some_and(|age| !age.is_zero())),
+    }
 }

@@ -13,6 +13,7 @@ use super::rule_values::{
     URGENCY, Values, any_of,
 };
 use super::section::{Kind, section};
+use super::stored::StoredOrFalse;
 use super::values::{FLAG, HEADER, NETWORK, Name, POINTS, TEXT, TIME, is_token, whole};
 use ipnet::IpNet;
 use std::time::Duration;
@@ -128,6 +129,9 @@ section! {
         /// quality is full.
         adaptation: Option<Option<String>> =
             NameOrFalse("the name of an adaptation, or false").optional("the class's");
+        /// While the server is overloaded, a copy of an earlier answer is served, at most so old: `{ max_age = "5m" }`; see
+        /// [stored copies](#stored-copies). `false`: none, whatever later rules say.
+        stored: Option<Duration> = StoredOrFalse.optional("`false`");
         /// How many slots it takes, for requests that occupy several of the origin's workers. When it is
         /// next, free slots are held for it until there are enough; a request that needs more slots than the
         /// limit runs alone.

@@ -100,6 +100,7 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
             ("pool", raw.pool.is_some()),
             ("resource", raw.resource.is_some()),
             ("adaptation", raw.adaptation.is_some()),
+            ("stored", raw.stored.is_some()),
             ("slots", raw.slots.is_some()),
             ("deadline_header", raw.deadline_header.is_some()),
         ];
@@ -109,7 +110,7 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
     } else if raw.deadline.is_some() && !place.has("class") {
         place.fault_at("deadline", "needs `class`, because both come from one rule");
     }
-    const OUTPUTS: [&str; 11] = [
+    const OUTPUTS: [&str; 12] = [
         "class",
         "police",
         "pool",
@@ -121,6 +122,7 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
         "level",
         "resource",
         "adaptation",
+        "stored",
     ];
     // What is wrong with `refuse` itself has been reported.
     let refused = refuse || place.has("refuse") && raw.refuse.is_none();
@@ -140,6 +142,7 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
         resource: resource.and_then(|need| references.resources.need(need, &place.key("resource"))),
         adaptation: adaptation
             .and_then(|said| references.adaptations.said(said, &place.key("adaptation"))),
+        stored: raw.stored,
         flow: raw.flow,
         deadline: raw.deadline,
         refuse,

@@ -40,6 +40,7 @@ pub(super) fn table(view: &View) -> String {
     targets(view).for_each(&mut put);
     adaptations(view).for_each(&mut put);
     observed(view).into_iter().for_each(&mut put);
+    stored(view).into_iter().for_each(&mut put);
     let streams: u32 = status.classes.iter().map(|class| class.streams).sum();
     if streams > 0 {
         put(format!("streams {streams}, which hold no slot"));
@@ -199,6 +200,13 @@ pub(super) fn change(view: &View) -> Option<String> {
         span(change.age_seconds),
         words::cause(&change.cause)
     ))
+}
+
+/// How many requests get stored copies, while any do.
+pub(super) fn stored(view: &View) -> Option<String> {
+    let rate: f64 = view.classes.iter().filter_map(|it| it.stored).sum();
+    let what = "requests a second get stored copies instead of a wait, a refusal or an error";
+    (rate > 0.0).then(|| format!("stored {}: {what}", per_second(Some(rate))))
 }
 
 /// The figures of a class, as text; `-` where there is none.

@@ -29,6 +29,8 @@ pub(super) struct ClassRow {
     pub(super) admitted: Option<f64>,
     pub(super) served: Option<f64>,
     pub(super) refused: Option<f64>,
+    /// Those that got a stored copy.
+    pub(super) stored: Option<f64>,
     /// The commonest reason of the refusals in between.
     pub(super) reason: Option<String>,
 }
@@ -95,6 +97,7 @@ fn class_row(before: Option<&ClassStatus>, class: &ClassStatus, elapsed: f64) ->
         admitted: rate(|it| it.admitted),
         served: rate(|it| it.finished.get("served").copied().unwrap_or(0)),
         refused: rate(|it| it.refused.values().sum()),
+        stored: rate(|it| it.stored.values().sum()),
         reason: before.and_then(|before| main_reason(&before.refused, &class.refused)),
     }
 }
@@ -158,6 +161,7 @@ pub(super) mod tests {
             cancelled_waiting: 0,
             admitted: served + 4,
             refused: reasons.map(|(name, count)| (name.to_owned(), count)).into(),
+            stored: Default::default(),
             finished: [("served".to_owned(), served)].into(),
             wait: spread,
             first_byte: spread,
@@ -255,6 +259,7 @@ pub(super) mod tests {
                     tunnels_active: 0,
                     buffered_bytes: 0,
                     spooled_bytes: 0,
+                    stored_bytes: 0,
                     tls_failed: 0,
                     requests: BTreeMap::new(),
                     responses: BTreeMap::new(),

@@ -14,4 +14,4 @@ mod waiting;
 pub use arrive::{Entry, Left};
 pub use lock::Door;
 pub use slot_guard::{Guard, SlotGuard};
-pub use waiting::Waiting;
+pub use waiting::{Settled, Waiting};

@@ -1,5 +1,6 @@
 //! The door, driven by a hand-made executor and a hand-made clock: no runtime, no thread, no real time.
 
+use super::waiting::Settled;
 use super::{Door, Entry, SlotGuard, Waiting};
 use std::cell::Cell;
 use std::pin::{Pin, pin};
@@ -66,9 +67,9 @@ fn waiting<'d>(door: &'d Door, task: &Arc<Task>) -> Waiting<'d> {
     }
 }
 
-type Settled<'d> = Option<Result<SlotGuard<'d>, Refused>>;
+type Polled<'d> = Option<Result<Settled<'d>, Refused>>;
 
-fn poll<'d>(wait: Pin<&mut impl Future<Output = Settled<'d>>>) -> Poll<Settled<'d>> {
+fn poll<'d>(wait: Pin<&mut impl Future<Output = Polled<'d>>>) -> Poll<Polled<'d>> {
     wait.poll(&mut Context::from_waker(Waker::noop()))
 }
 
@@ -84,7 +85,7 @@ fn a_slot_that_goes_back_wakes_the_first_waiter_and_is_timed_by_the_doors_clock(
     drop(slot);
     assert_eq!((first.woken(), second.woken()), (1, 0));
     assert!(poll(second_wait.as_mut()).is_pending());
-    let Poll::Ready(Some(Ok(mut slot))) = poll(first_wait.as_mut()) else {
+    let Poll::Ready(Some(Ok(Settled::Slot(mut slot)))) = poll(first_wait.as_mut()) else {
         panic!("the slot is free");
     };
     assert_eq!(slot.waited(), Duration::from_millis(30));

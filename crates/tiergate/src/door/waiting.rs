@@ -5,6 +5,16 @@ use super::slot_guard::SlotGuard;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 use tiergate_core::gate::{Arrival, Claim, Refused, Ticket};
+use tiergate_core::stored::Instead;
+
+/// How a wait ended that was not refused.
+#[derive(Debug)]
+pub enum Settled<'d> {
+    /// With the slot.
+    Slot(SlotGuard<'d>),
+    /// With the copy that was at hand.
+    Stored(Instead),
+}
 
 /// A request in the backlog. Dropped, it leaves.
 #[derive(Debug)]
@@ -18,13 +28,13 @@ impl<'d> Waiting<'d> {
         Waiting { door, ticket: Some(ticket) }
     }
 
-    /// The end of the wait of the request that arrived so. `gone` is polled too; once it is ready the
+    /// The end of the wait of the request that arrived so: its slot, or the copy that was at hand. `gone` is polled too; once it is ready the
     /// request leaves the backlog, and `None` is returned. Cancel safe.
     pub async fn wait(
         mut self,
         arrival: &Arrival,
         mut gone: impl FnMut(&mut Context<'_>) -> Poll<()>,
-    ) -> Option<Result<SlotGuard<'d>, Refused>> {
+    ) -> Option<Result<Settled<'d>, Refused>> {
         poll_fn(|context| {
             if let Poll::Ready(settled) = self.poll_settled(arrival) {
                 return Poll::Ready(Some(settled));
@@ -34,13 +44,14 @@ impl<'d> Waiting<'d> {
         .await
     }
 
-    fn poll_settled(&mut self, arrival: &Arrival) -> Poll<Result<SlotGuard<'d>, Refused>> {
+    fn poll_settled(&mut self, arrival: &Arrival) -> Poll<Result<Settled<'d>, Refused>> {
         let ticket = self.ticket.expect("polled only until it is settled");
         let mut gate = self.door.gate();
-        let settled = match gate.claim(ticket) {
-            Claim::Waiting => return Poll::Pending,
-            Claim::Admitted(slot) => Ok(SlotGuard::new(self.door, slot)),
-            Claim::Rejected(reason) => Err(gate.refused(self.door.now(), arrival, reason)),
+        let settled = match gate.claim_with_copy(ticket) {
+            Err(instead) => Ok(Settled::Stored(instead)),
+            Ok(Claim::Waiting) => return Poll::Pending,
+            Ok(Claim::Admitted(slot)) => Ok(Settled::Slot(SlotGuard::new(self.door, slot))),
+            Ok(Claim::Rejected(reason)) => Err(gate.refused(self.door.now(), arrival, reason)),
         };
         drop(gate);
         self.ticket = None;

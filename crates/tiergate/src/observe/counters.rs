@@ -9,6 +9,7 @@
 
 use crate::budget::Budget;
 use crate::reverse_dns::LookupCounters;
+use crate::stored::StoreCounters;
 use crate::tally::{Tally, ThreadTally};
 use crate::tokens::Proof;
 use std::sync::atomic::AtomicUsize;
@@ -209,6 +210,8 @@ pub struct Counters {
     pub connections_max: AtomicUsize,
     /// Bodies in files.
     pub spool: SpoolCounters,
+    /// Copies of answers.
+    pub store: Arc<StoreCounters>,
     /// Lookups of clients' names.
     pub reverse_dns: Arc<LookupCounters>,
     /// Retries beyond the retry budget.
@@ -243,6 +246,7 @@ impl Counters {
             connections: Arc::default(),
             connections_max: AtomicUsize::new(0),
             spool: SpoolCounters::default(),
+            store: Arc::default(),
             reverse_dns: Arc::default(),
             retries_denied: Arc::default(),
             reloads_ok: Tally::default(),

@@ -18,6 +18,7 @@ use tiergate_core::names::PoolId;
 use tiergate_core::plan::RuleLabel;
 use tiergate_core::reason::Reason;
 use tiergate_core::request::Field;
+use tiergate_core::stored::Instead;
 use tiergate_wire::http1::{FieldTable, Parsed, RequestHead};
 
 /// What the log says of the request itself.
@@ -139,7 +140,9 @@ fn log(
         level: level.as_deref(),
         observed: fields.observed,
         rule: rule_label(config, &facts.arrival),
+        stored: record.stored,
         verdict: match (record.reason, record.waited) {
+            _ if matches!(record.stored, Some(Instead::Wait | Instead::Refusal)) => Verdict::Stored,
             (Some(_), _) => Verdict::Refused,
             (None, Some(waited)) if !waited.is_zero() => Verdict::Queued,
             (None, Some(_)) => Verdict::Admitted,

@@ -110,7 +110,7 @@ fn decide_in<'d, C: Client>(
     let view = view(config, peer, &head, (path, believed), address, &identity);
     let bytes = u32::try_from(client.held_len()).unwrap_or(u32::MAX);
     let is_sole = client.is_sole();
-    let input = RequestInput { view: &view, peer, trusted, bytes, gather, is_sole };
+    let input = RequestInput { view: &view, head: &head, peer, trusted, bytes, gather, is_sole };
     let judged = match wrong {
         None => judge(shared, config, &input, context),
         Some(_) => Judged::not_asked(config, &input),
@@ -126,7 +126,7 @@ fn decide_in<'d, C: Client>(
     };
     let format = match entry {
         // Only a request that waits may still be refused.
-        Entry::Now(_) => Format::Plain,
+        Entry::Now(_) | Entry::Stored(_) => Format::Plain,
         Entry::Later(_) => Format::accepted(fields),
     };
     let quality = Quality::of(&config.policy.plan, &facts.arrival);
@@ -194,7 +194,7 @@ fn facts<'d, C: Client>(
     address: IpAddr,
     judged: Judged<'d>,
 ) -> (RequestFacts, Result<Option<Entry<'d>>, Refused>) {
-    let Judged { arrival, session, observed, left, verdict } = judged;
+    let Judged { arrival, session, observed, stored, left, verdict } = judged;
     let preemptible = is_preemptible(config, &arrival) && is_safe_to_preempt(head);
     let facts = RequestFacts {
         head_len: head.len,
@@ -210,6 +210,7 @@ fn facts<'d, C: Client>(
         arrival,
         session,
         observed,
+        stored,
         limit: left.map(Box::new),
     };
     (facts, verdict)

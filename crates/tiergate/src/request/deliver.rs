@@ -70,6 +70,7 @@ impl<C: Client> Request<'_, '_, C> {
     ) -> Result<(), Fault> {
         match self.pass_on(outbox, body, answer).await {
             Ok(()) => {
+                self.keep_copy(body);
                 self.release_slot(outbox);
                 self.release_origin(body.reusable);
                 let flushed = self.flush(outbox, Some(body)).await;
@@ -132,6 +133,7 @@ impl<C: Client> Request<'_, '_, C> {
             if let Some(buffer) = answer.take() {
                 let piece = body.take(buffer).map_err(|_| Fault::Origin)?;
                 if let Some(data) = piece.data {
+                    self.copy_piece(data.content());
                     self.slot.iter_mut().for_each(|slot| slot.brought(data.content().len()));
                     outbox.push(data);
                 }

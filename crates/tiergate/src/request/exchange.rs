@@ -3,6 +3,7 @@
 //! ```text
 //! send ─▶ head ─┬─ 1xx: pass on, head again
 //!               ├─ 101: pass on, tunnel
+//!               ├─ an error, and there is a copy: serve that
 //!               └─ final: pass on with the body's beginning ─▶ body ─▶ end
 //! ```
 
@@ -62,6 +63,10 @@ impl<C: Client> Request<'_, '_, C> {
                     self.answered(101, End::Served, len);
                     consume(&mut answer, len);
                     return self.switch(answer).await;
+                }
+                Seen::Failed { len, status } => {
+                    self.answered(status, End::of_status(status), len);
+                    return Err(Failure::Replaced);
                 }
                 Seen::Final { len, status, end, body } => {
                     self.answered(status, end, len);

@@ -5,6 +5,7 @@ use crate::observed::ObservedRequest;
 use crate::rate_limit::RateLimitState;
 use crate::respond::Format;
 use crate::session::SessionGuard;
+use crate::stored::StoredRequest;
 use std::net::IpAddr;
 use tiergate_core::gate::Arrival;
 use tiergate_wire::http1::{Framing, RequestHead};
@@ -39,6 +40,8 @@ pub(crate) struct RequestFacts {
     pub(crate) session: Option<Box<SessionGuard>>,
     /// What a policy that is observed makes of it; boxed, because there is mostly none.
     pub(crate) observed: Option<Box<ObservedRequest>>,
+    /// Its part in the store, where its rule has copies or it may change what is there; boxed, because most have none.
+    pub(crate) stored: Option<Box<StoredRequest>>,
     /// What it has left of a policer whose clients are told; boxed, because few are.
     pub(crate) limit: Option<Box<RateLimitState>>,
 }

@@ -76,6 +76,8 @@ pub(crate) enum Failure {
     Stale,
     /// Before a final answer.
     Unanswered(Fault),
+    /// The origin's answer is an error, and a copy is served in its place; the end is noted.
+    Replaced,
     /// After the answer's head was sent to the client.
     Truncated(Fault),
     /// The same, where an orderly close would look like the answer's end.

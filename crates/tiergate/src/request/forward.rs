@@ -59,10 +59,17 @@ impl<C: Client> Request<'_, '_, C> {
         (self.place, self.origin) = (None, None);
         match failure {
             Failure::Stale => unreachable!("`attempt` tries again"),
+            Failure::Replaced => {
+                self.free_slot();
+                Box::pin(self.serve_copy_for_failure()).await;
+            }
             Failure::Truncated(fault) => self.cut(Abort::Truncated, &fault),
             Failure::Unended(fault) => self.cut(Abort::Unended, &fault),
             Failure::Unanswered(Fault::Refused(refused)) => {
                 self.end(End::Preempted);
+                if self.has_copy_for_failure() {
+                    return Box::pin(self.serve_copy_for_failure()).await;
+                }
                 let format = self.facts.preemptible.unwrap_or(Format::Plain);
                 // In a box: a connection that only waits shall not keep room for it.
                 Box::pin(self.refuse(&refused, format)).await;
@@ -75,6 +82,10 @@ impl<C: Client> Request<'_, '_, C> {
                     (_, 504) => End::TimedOut,
                     _ => End::Cancelled,
                 });
+                if fault.answer().0 >= 500 && self.has_copy_for_failure() {
+                    self.record.cause = fault.answer().1;
+                    return Box::pin(self.serve_copy_for_failure()).await;
+                }
                 self.fail(fault).await;
             }
         }

@@ -8,6 +8,7 @@ use crate::door::{Entry, Left};
 use crate::observed::ObservedRequest;
 use crate::session::SessionGuard;
 use crate::shared::{Config, Shared};
+use crate::stored::{StoredRequest, Target};
 use std::cell::RefCell;
 use std::task::Context;
 use std::time::Duration;
@@ -18,12 +19,16 @@ use tiergate_core::gate::{Arrival, Refused};
 use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
 use tiergate_core::request::RequestView;
+use tiergate_core::stored::Role;
+use tiergate_wire::http1::RequestHead;
 
 /// A request as it is judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestInput<'r> {
     /// What rules see of it.
     pub(super) view: &'r RequestView<'r>,
+    /// The head as it goes to the origin.
+    pub(super) head: &'r RequestHead<'r>,
     /// The connection's other end.
     pub(super) peer: &'r Peer,
     /// Whether the peer's word about its clients is trusted.
@@ -46,6 +51,8 @@ pub(super) struct Judged<'d> {
     pub(super) session: Option<Box<SessionGuard>>,
     /// What a policy that is observed makes of it.
     pub(super) observed: Option<Box<ObservedRequest>>,
+    /// Its part in the store.
+    pub(super) stored: Option<Box<StoredRequest>>,
     /// What it has left of a policer whose clients are told.
     pub(super) left: Left,
     /// Its slot, or the wait for one; `None`: its body is to be read first.
@@ -64,7 +71,14 @@ impl Judged<'_> {
         let found = classify(config, input.view);
         // No answer of the origin's is taken for it, either.
         let arrival = arrival(config, &RequestInput { gather: true, ..*input }, &found, None);
-        Judged { arrival, session: None, observed: None, left: None, verdict: Ok(None) }
+        Judged {
+            arrival,
+            session: None,
+            observed: None,
+            stored: None,
+            left: None,
+            verdict: Ok(None),
+        }
     }
 }
 
@@ -87,6 +101,7 @@ pub(super) fn judge<'d>(
     let session = config.policy.session.as_ref().map(open);
     let mut arrival = arrival(config, input, &found, session.as_deref());
     adapt(shared, config, input, &found, &mut arrival);
+    let stored = stored(config, input, &found, &mut arrival);
     let is_usable = |pool| config.pools.of(pool).is_usable();
     let may_stay = may_stay(shared, config, input, found.class);
     let refused = if found.refuse {
@@ -102,6 +117,12 @@ pub(super) fn judge<'d>(
         Some(Refused { wait, ..Refused::of(Reason::OriginDown) })
     };
     let (verdict, left) = match refused {
+        Some(refused) if refused.reason == Reason::OriginDown && arrival.copy != Role::None => {
+            match shared.door.arrive_without_server(clock::now(), arrival, refused) {
+                Ok((entry, left)) => (Ok(Some(entry)), left),
+                Err(refused) => (Err(refused), None),
+            }
+        }
         Some(refused) => {
             shared.door.refuse(arrival, refused.reason);
             (Err(refused), None)
@@ -116,7 +137,7 @@ pub(super) fn judge<'d>(
         },
     };
     let observed = observe(shared, input, &arrival, &verdict);
-    Judged { arrival, session, observed, left, verdict }
+    Judged { arrival, session, observed, stored, left, verdict }
 }
 
 /// Takes the request to a policy that is observed, if there is one; not while its body is still to be read.
@@ -129,7 +150,8 @@ fn observe(
     let observed = shared.observed.load();
     let policy = observed.as_ref()?;
     let known = match verdict {
-        Ok(None) => return None,
+        // The other policy has no copies: it would count a request that its server has to serve.
+        Ok(None | Some(Entry::Stored(_))) => return None,
         Ok(Some(entry)) => (None, matches!(entry, Entry::Now(_))),
         // No policy has a say in these.
         Err(Refused { reason: why @ (Reason::OriginDown | Reason::ConnectionsFull), .. }) => {
@@ -164,6 +186,32 @@ fn adapt(
     if let Some(pool) = pool.filter(|pool| plan.usable(*pool, is_usable).is_some()) {
         arrival.pool = pool;
     }
+}
+
+/// Looks for a copy of an earlier answer, where a rule has such. Nothing is looked at without a rule that has.
+fn stored(
+    config: &Config,
+    input: &RequestInput<'_>,
+    found: &Match,
+    arrival: &mut Arrival,
+) -> Option<Box<StoredRequest>> {
+    let store = config.store.as_ref().filter(|_| !input.gather)?;
+    let plan = &config.policy.plan;
+    let full = plan.adaptation_of(found).and_then(|id| {
+        let level = plan.adaptation(id)?.highest();
+        plan.level_pool(Adapted { adaptation: id, level })
+    });
+    let target = Target {
+        head: input.head,
+        view: input.view,
+        secure: input.peer.secure,
+        trusted: input.trusted,
+        pool: full.unwrap_or_else(|| plan.pool_of(found)),
+    };
+    let age_max = found.stored.unwrap_or_default();
+    let (stored, role) = StoredRequest::of(store, &target, age_max)?;
+    arrival.copy = role;
+    Some(Box::new(stored))
 }
 
 /// Whether the connection may stay that brings a request of this class: see [`tiergate_core::admit::connections`].

@@ -21,6 +21,8 @@ pub(super) enum Seen {
     Interim { len: usize },
     /// A head of `len` bytes, after which another protocol is spoken.
     Switch { len: usize },
+    /// The final head, of `len` bytes, of an error in place of which a copy is served.
+    Failed { len: usize, status: u16 },
     /// The final head, of `len` bytes.
     Final { len: usize, status: u16, end: End, body: AnswerBody },
 }
@@ -50,6 +52,10 @@ impl<C: Client> Request<'_, '_, C> {
         if is_final {
             self.note_load(table.load_report());
         }
+        if is_final && matches!(head.status, 500 | 502 | 503 | 504) && self.has_copy_for_failure() {
+            return Seen::Failed { len: head.len, status: head.status };
+        }
+        let making = if is_final { self.consider(&head, &table) } else { None };
         self.mark();
         let session = self.facts.session.as_deref().filter(|_| is_final);
         let cookie = session.zip(policy.session.as_ref()).and_then(|(session, settings)| {
@@ -78,6 +84,7 @@ impl<C: Client> Request<'_, '_, C> {
             return Seen::Bad(why);
         }
         let (len, status) = (head.len, head.status);
+        self.making = making;
         match is_final {
             true => {
                 let dechunk = !self.client.takes_chunks(self.facts);

@@ -1,10 +1,10 @@
 //! A request's path, once for every protocol:
 //!
 //! ```text
-//! serve: decide ─┬─▶ refuse ─────────────────────────────────────────┐
+//! serve: decide ─┬─▶ refuse, or a stored copy ───────────────────────┐
 //!          ▲ │   └─▶ [wait] ─▶ forward ─▶ exchange ─▶ deliver ──────▶ account
 //!          │ ▼                   │  ▲        │
-//!    gather, spool               └──┘        ├─ failed: an error of ours
+//!    gather, spool               └──┘        ├─ failed: a stored copy, or an error of ours
 //!                                            └─ the client left: abandon
 //! ```
 //!
@@ -36,4 +36,5 @@ mod rest;
 pub(crate) mod serve;
 mod slow;
 pub(crate) mod spool;
+mod stored;
 pub(crate) mod streaming;

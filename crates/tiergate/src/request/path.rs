@@ -14,6 +14,7 @@ use crate::origin::Place;
 use crate::origin::stream::OriginStream;
 use crate::request::answer::Abort;
 use crate::shared::{Config, Shared};
+use crate::stored::Making;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +41,8 @@ pub(super) struct Request<'r, 'd, C> {
     pub(super) stream: StreamDetector,
     /// Whether the client is too slow.
     pub(super) slow: SlowDetector,
+    /// The copy that is made of the answer.
+    pub(super) making: Option<Box<Making>>,
     /// What is still to come of the answer when its client has left.
     pub(super) rest: Option<Box<Rest>>,
 }
@@ -65,6 +68,7 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
             awaits_100: facts.expects,
             stream: StreamDetector::default(),
             slow: SlowDetector::default(),
+            making: None,
             rest: None,
         }
     }

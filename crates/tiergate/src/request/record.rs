@@ -4,6 +4,7 @@ use std::time::Duration;
 use tiergate_core::admit::policer::PolicerId;
 use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
+use tiergate_core::stored::Instead;
 use tiergate_core::time::Moment;
 
 /// What is noted about a request on its way.
@@ -23,6 +24,8 @@ pub(crate) struct Record {
     pub(crate) granted: bool,
     /// How its slot ended.
     pub(crate) end: Option<End>,
+    /// What it got a stored copy instead of.
+    pub(crate) stored: Option<Instead>,
     /// Why it was refused.
     pub(crate) reason: Option<Reason>,
     /// The policer that had no token for it.
@@ -44,6 +47,7 @@ impl Record {
             first_byte: None,
             granted: false,
             end: None,
+            stored: None,
             reason: None,
             policer: None,
             server: None,

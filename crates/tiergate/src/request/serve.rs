@@ -7,7 +7,7 @@ use super::path::Request;
 use super::record::Record;
 use crate::client::seam::Client;
 use crate::clock;
-use crate::door::Entry;
+use crate::door::{Entry, Settled};
 use crate::request::answer::Abort;
 use crate::request::fault::Fault;
 use crate::respond::Format;
@@ -98,16 +98,25 @@ async fn read_head<C: Client>(client: &mut C, shared: &Shared, config: &Config) 
 }
 
 impl<'d, C: Client> Request<'_, 'd, C> {
-    /// Waits for the slot, if there is none yet; `false`: the request was refused or the client left.
+    /// Waits for the slot, if there is none yet; `false`: the request was refused, got a copy, or the client left.
     async fn enter(&mut self, entry: Entry<'d>, format: Format) -> bool {
         self.client.hold_body(self.facts, &allowance(self.shared, &self.config.policy));
         let slot = match entry {
             Entry::Now(slot) => slot,
+            Entry::Stored(instead) => {
+                Box::pin(self.serve_copy(instead)).await;
+                return false;
+            }
             Entry::Later(waiting) => {
                 let arrival = &self.facts.arrival;
                 let settled = waiting.wait(arrival, |context| self.client.poll_gone(context)).await;
                 match settled {
-                    Some(Ok(slot)) => slot,
+                    Some(Ok(Settled::Slot(slot))) => slot,
+                    Some(Ok(Settled::Stored(instead))) => {
+                        self.record.waited = Some(clock::now().since(self.record.arrived));
+                        Box::pin(self.serve_copy(instead)).await;
+                        return false;
+                    }
                     Some(Err(refused)) => {
                         self.record.waited = Some(clock::now().since(self.record.arrived));
                         self.refuse(&refused, format).await;

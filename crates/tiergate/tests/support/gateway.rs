@@ -302,7 +302,8 @@ impl Gateway {
                 class[key].as_object().expect("by name").values().filter_map(Value::as_u64).sum()
             };
             let number = |key: &str| class[key].as_u64().expect("a number");
-            let ended = sum("refused") + sum("finished") + number("cancelled_waiting");
+            let stored = sum("stored") - class["stored"]["failure"].as_u64().expect("a number");
+            let ended = sum("refused") + sum("finished") + stored + number("cancelled_waiting");
             assert_eq!(number("arrived"), ended, "arrived = ended: {class:#}");
         }
     }

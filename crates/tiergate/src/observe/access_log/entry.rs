@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use tiergate_core::outcome::End;
 use tiergate_core::plan::RuleLabel;
 use tiergate_core::reason::Reason;
+use tiergate_core::stored::Instead;
 
 /// What the gate, or the parser before it, decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub enum Verdict {
     Admitted,
     /// It waited; `reason` says whether it was refused in the end.
     Queued,
+    /// It got a copy of an earlier answer.
+    Stored,
     /// It was refused on arrival.
     Refused,
     /// It was malformed, too large or too slow, and did not reach the gate.
@@ -27,6 +30,7 @@ impl Verdict {
         match self {
             Verdict::Admitted => "admitted",
             Verdict::Queued => "queued",
+            Verdict::Stored => "stored",
             Verdict::Refused => "refused",
             Verdict::Bad => "bad",
         }
@@ -75,6 +79,8 @@ pub struct Entry<'a> {
     pub rule: Option<RuleLabel<'a>>,
     /// What was decided.
     pub verdict: Verdict,
+    /// What it got a stored copy instead of.
+    pub stored: Option<Instead>,
     /// Why it was refused.
     pub reason: Option<Reason>,
     /// The name of the policer that had no token for it.

@@ -55,6 +55,9 @@ impl Formatter {
             text(line, "rule_name", name.unwrap_or_default().as_bytes());
         }
         put(line, format_args!(",\"verdict\":\"{}\"", entry.verdict.name()));
+        if let Some(instead) = entry.stored {
+            put(line, format_args!(",\"stored_instead_of\":\"{}\"", instead.name()));
+        }
         if let Some(reason) = entry.reason {
             put(line, format_args!(",\"reason\":\"{}\"", reason.name()));
         }
@@ -188,6 +191,7 @@ pub(super) mod tests {
             observed: None,
             rule: Some(RuleLabel { number: 2, name: None }),
             verdict: Verdict::Queued,
+            stored: None,
             reason: None,
             policer: None,
             end: Some(End::Served),

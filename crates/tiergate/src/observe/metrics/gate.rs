@@ -10,6 +10,7 @@ use tiergate_core::control::TargetState;
 use tiergate_core::gate::SteerState;
 use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
+use tiergate_core::stored::Instead;
 
 impl Readings<'_> {
     pub(super) fn classes(&self, page: &mut Page) {
@@ -26,6 +27,14 @@ impl Readings<'_> {
                 Reason::ALL.map(|why| ([class, pool, ("reason", why.name())], refused[why.index()]))
             });
         page.counter("requests_refused_total", "Requests refused, by reason").each(refused);
+        let stored = self.by_class(|it| &it.account.stored).flat_map(|([class, pool], stored)| {
+            Instead::ALL.map(|it| ([class, pool, ("instead_of", it.name())], stored[it.index()]))
+        });
+        page.counter(
+            "requests_stored_total",
+            "Requests that got a stored copy, by what it was served instead of",
+        )
+        .each(stored);
         let finished =
             self.by_class(|it| &it.account.finished).flat_map(|([class, pool], finished)| {
                 End::ALL.map(|end| ([class, pool, ("end", end.name())], finished[end.index()]))

@@ -88,6 +88,18 @@ impl Readings<'_> {
             .value(counters.spool.bytes.used());
         page.counter("spooled_requests_total", "Requests whose body was written to a file")
             .value(counters.spool.requests.total());
+        let (copies, bytes) = counters.store.size();
+        page.gauge("stored_targets", "Targets of which there are stored copies").value(copies);
+        page.gauge("stored_bytes", "Memory of stored copies").value(bytes);
+        page.gauge("stored_making_bytes", "Memory of copies that are being made")
+            .value(counters.store.making.used());
+        page.counter("stored_kept_total", "Answers that were stored")
+            .value(counters.store.kept.total());
+        page.counter(
+            "stored_dropped_total",
+            "Targets whose copies were dropped: they have changed",
+        )
+        .value(counters.store.dropped.total());
         page.counter(
             "spool_faults_total",
             "Bodies that were not spooled to the end, by what was lacking or failed",

@@ -42,7 +42,7 @@ impl Readings<'_> {
             .collect();
         if !refused.is_empty() {
             let about = "Reports of origin servers that were refused: unreadable, or numbers that cannot be";
-            page.counter("sensor_reports_refused_total", about).each(refused.into_iter());
+            page.counter("sensor_reports_refused_total", about).each(refused);
         }
     }
 }

@@ -1,0 +1,166 @@
+//! Copies of answers: the answer that passes is kept, and a copy is served in its place.
+//!
+//! ```text
+//! look ─▶ consider ─▶ [pass_on: push …] ─▶ finish ─▶ the store
+//! enter, forward ─▶ serve_copy: head, then the body in pieces ─▶ account
+//! ```
+
+use super::answer::{Abort, AnswerHead};
+use super::body::AnswerBody;
+use super::fault::Fault;
+use super::limits;
+use super::outbox::Outbox;
+use super::path::Request;
+use super::quality::Quality;
+use super::streaming::Streaming;
+use crate::buffers::{self, Buffer, LARGE, SMALL};
+use crate::client::seam::Client;
+use crate::clock;
+use crate::rate_limit::RateLimit;
+use crate::stored::{Copy, Making, Passing};
+use std::sync::Arc;
+use tiergate_core::stored::Instead;
+use tiergate_wire::http1::{
+    self, FieldRoom, FieldTable, Framing, HeadLimits, Parsed, ResponseHead,
+};
+
+/// What is kept was within the policy's bounds, which a reload may have changed.
+const ANY_HEAD: HeadLimits =
+    HeadLimits { head_len_max: usize::MAX, target_len_max: 0, fields_max: usize::MAX };
+
+impl<C: Client> Request<'_, '_, C> {
+    /// The origin's final head is there: begins a copy if the answer may be kept, and drops copies that are no longer true.
+    pub(super) fn consider(
+        &self,
+        head: &ResponseHead<'_>,
+        fields: &FieldTable<'_>,
+    ) -> Option<Box<Making>> {
+        let stored = self.facts.stored.as_deref()?;
+        stored.answered(head.status);
+        if !stored.is_wanted(head.status) {
+            return None;
+        }
+        let mut table = FieldTable::new();
+        let limits = limits::of_request_heads(&self.config.policy.limits);
+        let Ok(Parsed::Complete(_)) = self.client.head(&limits, &mut table) else { return None };
+        let mut room = FieldRoom::new();
+        let trusted = self.client.peer().is_trusted(self.config);
+        let arrival = &self.facts.arrival;
+        let quality = Quality::of(&self.config.policy.plan, arrival);
+        Making::begin(
+            stored,
+            &Passing {
+                head,
+                fields,
+                request: table.believed(trusted, &mut room),
+                is_full: stored.is_of(arrival.pool) && quality.is_none_or(|it| !it.is_less()),
+                is_stream: Streaming::of(fields.fields()) != Streaming::No,
+                keeps_chunks: self.client.takes_chunks(self.facts),
+            },
+        )
+    }
+
+    /// Adds to the copy what passes.
+    pub(super) fn copy_piece(&mut self, bytes: &[u8]) {
+        if let Some(making) = &mut self.making
+            && !making.push(bytes)
+        {
+            self.making = None;
+        }
+    }
+
+    /// The answer is whole.
+    pub(super) fn keep_copy(&mut self, body: &AnswerBody) {
+        if let Some(making) = self.making.take() {
+            making.finish(body.chunks());
+        }
+    }
+
+    /// Whether there is a copy that is better than an error.
+    pub(super) fn has_copy_for_failure(&self) -> bool {
+        self.facts.stored.as_deref().is_some_and(|stored| stored.usable_copy().is_some())
+    }
+
+    /// The request had a slot and failed; its end is noted. Answers with the copy.
+    pub(super) async fn serve_copy_for_failure(&mut self) {
+        self.shared.door.stored_after_failure(&self.facts.arrival);
+        self.serve_copy(Instead::Failure).await;
+    }
+
+    /// Answers with the copy that was found when the request came.
+    pub(super) async fn serve_copy(&mut self, instead: Instead) {
+        let stored = self.facts.stored.as_deref();
+        let copy = stored.and_then(|it| it.copy()).expect("the gate was told of it").clone();
+        self.record.stored = Some(instead);
+        self.mark();
+        if let Err(why) = self.put_copy_head(&copy, instead) {
+            return self.fail(Fault::Answer(502, why)).await;
+        }
+        self.record.status = 200;
+        let mut outbox = Outbox::new(std::mem::take(&mut self.head));
+        let sent = self.send_copy(&copy, &mut outbox).await;
+        self.record.sent_bytes += outbox.sent();
+        self.head = outbox.into_head();
+        match sent {
+            Ok(()) => {
+                self.client.peer().history.answer();
+                self.account();
+                self.client.finish(self.facts);
+            }
+            Err(Fault::Client(error)) => self.leave(&error),
+            // Nothing of the origin's is read meanwhile.
+            Err(_) => self.client.abort(Abort::Truncated),
+        }
+    }
+
+    fn put_copy_head(&mut self, copy: &Copy, instead: Instead) -> Result<(), &'static str> {
+        let mut bytes = buffers::text();
+        copy.put_head(clock::now(), instead, &mut bytes);
+        let mut table = FieldTable::new();
+        let parsed = http1::parse_response(&bytes, &mut table, &ANY_HEAD, self.facts.head_only);
+        let Ok(Parsed::Complete(head)) = parsed else {
+            return Err("the stored copy is malformed");
+        };
+        let policy = &self.config.policy;
+        let answer = AnswerHead {
+            policy,
+            facts: self.facts,
+            bytes: &bytes,
+            head: &head,
+            fields: &table,
+            cookie: None,
+            quality: None,
+            location: None,
+            limit: RateLimit::of(policy, self.facts.limit.as_deref()),
+            draining: self.shared.is_draining(),
+        };
+        self.head.clear();
+        let put = self.client.put_head(&answer, &mut self.head);
+        drop(table);
+        buffers::keep_text(bytes);
+        put
+    }
+
+    /// Sends it piece by piece: a slow client holds a buffer and the copy that others share.
+    async fn send_copy(&mut self, copy: &Arc<Copy>, outbox: &mut Outbox) -> Result<(), Fault> {
+        let ends = AnswerBody::new(Framing::None, false, false);
+        let mut rest = if self.facts.head_only { &[][..] } else { &copy.body[..] };
+        while rest.len() > LARGE {
+            rest = push(outbox, rest);
+            self.flush(outbox, None).await?;
+        }
+        push(outbox, rest);
+        self.flush(outbox, Some(&ends)).await
+    }
+}
+
+/// Puts the beginning into the outbox; the rest is returned.
+fn push<'c>(outbox: &mut Outbox, bytes: &'c [u8]) -> &'c [u8] {
+    if bytes.is_empty() {
+        return bytes;
+    }
+    let mut buffer = if bytes.len() <= SMALL { Buffer::small() } else { Buffer::large() };
+    let taken = buffer.append(bytes);
+    outbox.push(buffer);
+    &bytes[taken..]
+}
