@@ -1,7 +1,7 @@
 //! The adaptations of a plan, and what each is doing.
 
 use crate::adapt::{
-    Adaptation, Adapted, Estimate, Floors, LevelNumber, SetPoints, Traffic, Watch, Watched,
+    Adaptation, Adapted, Estimate, Floors, LevelNumber, Part, SetPoints, Traffic, Watch, Watched,
 };
 use crate::names::{AdaptationId, ClassId, SiteId};
 use crate::outcome::{End, Outcome};
@@ -108,6 +108,16 @@ pub struct GuaranteeState {
 }
 
 impl Adapting {
+    /// Whether one that goes by this source can still lower quality, so that nobody needs to be refused for it yet.
+    pub(super) fn can_degrade(&self, source: &str) -> bool {
+        let goes_by =
+            |it: &Adapter| it.watches.iter().any(|watch| *watch.watched.source == *source);
+        let is_good = |part: &Part| part.rate > 0.0 && part.set_point > 1.0;
+        self.list.iter().any(|it| {
+            it.state != Adapts::Blind && goes_by(it) && it.points.parts().iter().any(is_good)
+        })
+    }
+
     fn of(&mut self, id: AdaptationId) -> Option<&mut Adapter> {
         self.list.iter_mut().find(|it| it.id == id)
     }

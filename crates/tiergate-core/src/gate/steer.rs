@@ -8,7 +8,8 @@
 //! * while a share is above its reference, and for ten seconds afterwards, if its law can still let in less.
 //!
 //! Unless the queue has been too long for fifteen seconds all the same: then its law leads until its rate is at its highest again. It does not let in
-//! more while a share is above its reference, if its law can still let in less. That a queue is too long is told to the laws of shares, which act the faster
+//! more while a share is above its reference, if its law can still let in less. Where an adaptation goes by the same reading, and can still lower quality,
+//! a law of a share does not let in less for fifteen seconds. That a queue is too long is told to the laws of shares, which act the faster
 //! for it.
 //!
 //! Source: Voigt D, 2.1 (resource-based control before that of all requests), 2.3 (no higher rate for all while the processor is
@@ -50,6 +51,9 @@ impl<T> Gate<T> {
             it.reading = read.map(|(reading, _)| reading);
             it.is_new = read.is_some_and(|(_, at)| it.read.replace(at) != Some(at));
             it.is_taken = self.is_taken(it);
+            if !it.is_beyond() {
+                it.within_at = now;
+            }
         }
         let can = |it: &Steered| {
             let rate = self.common.policers.state(it.policer).map(|it| it.rate);
@@ -76,8 +80,10 @@ impl<T> Gate<T> {
         let is_backed_up = !steering.queue_leads && steering.list.iter().any(Steered::is_backed_up);
         let mut changes = Vec::new();
         for it in &mut steering.list {
-            let is_queue = !it.is_of_share();
-            let may = May { rise: !(is_queue && is_full), fall: !(is_queue && others_can) };
+            let may = match it.is_of_share() {
+                true => May { rise: true, fall: !self.is_degraded_first(now, it) },
+                false => May { rise: !is_full, fall: !others_can },
+            };
             let is_guilty = is_backed_up && it.is_far_beyond();
             changes.extend(self.step(now, it, may, is_guilty));
         }
@@ -88,6 +94,11 @@ impl<T> Gate<T> {
             debug_assert!(changed.is_ok(), "{changed:?}");
         }
         now + PERIOD
+    }
+
+    /// Whether quality is still being lowered for the share that a law holds: nobody is refused meanwhile, for fifteen seconds at most.
+    fn is_degraded_first(&self, now: Moment, it: &Steered) -> bool {
+        now < it.within_at + PATIENCE_MAX && self.common.adapting.can_degrade(&it.inbound.source)
     }
 
     /// What is to become of a policer's rate.

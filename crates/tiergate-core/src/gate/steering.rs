@@ -48,6 +48,8 @@ pub(super) struct Steered {
     pub(super) is_new: bool,
     /// Whether somebody else has set the rate.
     pub(super) is_taken: bool,
+    /// When the reading was last no higher than it should be.
+    pub(super) within_at: Moment,
     pub(super) state: Steer,
 }
 
@@ -110,6 +112,7 @@ impl Steering {
                 read: same.and_then(|it| it.read),
                 is_new: false,
                 is_taken: false,
+                within_at: same.map_or(Moment::ZERO, |it| it.within_at),
                 state: same.map_or(Steer::Blind, |it| it.state),
             });
         }
