@@ -78,7 +78,9 @@ impl ObservedParts {
 
     /// Takes observed classes out of a backlog; says whether something is left of it.
     fn has_backlog(&self, trigger: &mut TriggerKeys) -> bool {
-        trigger.backlog.retain(|name| !self.has_class(&name.value));
+        // Two words, whatever classes are called.
+        let is_word = |name: &str| matches!(name, "own" | "total");
+        trigger.backlog.retain(|name| is_word(&name.value) || !self.has_class(&name.value));
         !trigger.backlog.is_empty()
     }
 }
@@ -140,6 +142,22 @@ mod tests {
         assert_eq!((policy.rules[0].number, policy.rules[0].label()), (2, "2".to_owned()));
         let label = policy.plan.rule(policy.plan.rule_ids()[0]).expect("its own");
         assert_eq!(label.number, 2, "numbers are those of the file");
+    }
+
+    #[test]
+    fn words_of_backlogs_are_not_the_classes_that_are_called_so() {
+        let (policy, _) = both(
+            "[[class]]\nname = \"gold\"\nrefuse_at = [{ backlog = \"total\", waiting = 100 }]\n\
+             [[class]]\nname = \"total\"\nmode = \"observe\"\n",
+        );
+        assert_eq!(policy.plan.classes[0].refuse_at[0].waiting, 100);
+    }
+
+    #[test]
+    fn a_whole_policy_keeps_no_copies() {
+        let (policy, whole) =
+            both("mode = \"observe\"\n[[rule]]\npath = \"/*\"\nstored = { max_age = \"5m\" }\n");
+        assert!(whole.rules[0].rule.stored.is_some() && policy.rules[0].rule.stored.is_none());
     }
 
     #[test]

@@ -126,6 +126,8 @@ pub(super) struct Policers<'n> {
     sensors: &'n [Sensor],
     ids: Vec<PolicerId>,
     pub(super) settings: Vec<Settings>,
+    /// How many of them have a name, and can be named: the first.
+    named: usize,
     /// The shares of each that is named and has any, until the classes are known.
     shares: Vec<(usize, Place, Vec<At<PolicerShare>>)>,
 }
@@ -138,7 +140,8 @@ impl<'n> Policers<'n> {
         sensors: &'n [Sensor],
     ) -> Self {
         let (ids, settings, shares) = (Vec::new(), Vec::new(), Vec::new());
-        let mut policers = Policers { names: Interning::of(names), sensors, ids, settings, shares };
+        let mut policers =
+            Policers { names: Interning::of(names), sensors, ids, settings, named: 0, shares };
         for At { value: raw, place } in raw {
             let Some(name) = raw.name else { continue };
             let before = policers.settings.iter().map(|other| other.name.as_str());
@@ -150,6 +153,7 @@ impl<'n> Policers<'n> {
             }
             policers.add(own.resolve(name, None, &place, sensors), &place.key("name"));
         }
+        policers.named = policers.settings.len();
         policers
     }
 
@@ -202,7 +206,7 @@ impl<'n> Policers<'n> {
         let At { value, place } = police;
         let names = || self.settings.iter().map(|policer| policer.name.as_str());
         let index = match value {
-            Police::Named(name) => find("policer", &name, names(), &place)?,
+            Police::Named(name) => find("policer", &name, names().take(self.named), &place)?,
             Police::Own(raw) => {
                 if names().any(|known| known == own) {
                     place.fault(format!("a policer is called {own:?}; give it another name"));
