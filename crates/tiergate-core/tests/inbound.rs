@@ -55,6 +55,8 @@ struct Server {
     full: f64,
     /// Readings of it that have not come yet.
     late: Vec<f64>,
+    /// The queue is measured once in so many seconds.
+    queue_every: u64,
 }
 
 /// What happened in a second.
@@ -79,6 +81,7 @@ impl Server {
             readings: true,
             full: 1.0,
             late: Vec::new(),
+            queue_every: 1,
         }
     }
 
@@ -131,10 +134,13 @@ impl Server {
             self.gate
                 .observe(now, Reading { source: "cpu", quantity, lasting })
                 .expect("it can be");
-            let quantity = Quantity::QueueLen(self.waiting as u32);
-            self.gate
-                .observe(now, Reading { source: "queue", quantity, lasting })
-                .expect("it can be");
+            if self.now_ms / 1000 % self.queue_every == 0 {
+                let quantity = Quantity::QueueLen(self.waiting as u32);
+                let lasting = lasting * self.queue_every as u32;
+                self.gate
+                    .observe(now, Reading { source: "queue", quantity, lasting })
+                    .expect("it can be");
+            }
         }
         self.gate.tick(now);
         second
@@ -245,6 +251,37 @@ fn a_server_that_may_use_a_part_of_the_machine_is_not_left_with_a_long_queue() {
     let long = seconds.iter().filter(|it| it.waiting > 100.0).count();
     assert!(long < 20, "{long} s: {seconds:?}");
     assert!(seconds[..].iter().all(|it| it.files == 200), "{seconds:?}");
+}
+
+#[test]
+fn a_queue_that_is_measured_seldom_is_no_new_reason_each_second() {
+    for queue_every in [5, 15] {
+        let mut server = Server { queue_every, ..Server::new(0.010, 0.001) };
+        // The first measurement says that it is too long, at the end of the 5th or 15th second.
+        for _ in 0..queue_every {
+            server.second(300, 200);
+        }
+        let once = server.rate(CGI);
+        for _ in 0..2 {
+            server.second(300, 200);
+        }
+        assert!(server.rate(CGI) > 0.5 * once || once < 11.0, "{once} {}", server.rate(CGI));
+        for _ in 0..60 {
+            server.second(300, 200);
+        }
+        // Files alone are one and a half times what it can serve.
+        for _ in 0..120 {
+            server.second(100, 1500);
+        }
+        let queue: Vec<f64> = (0..60).map(|_| server.second(100, 1500).waiting).collect();
+        let served: Vec<u32> = (0..30).map(|_| server.second(100, 1500).files).collect();
+        let (least, most) =
+            (served.iter().min().expect("some"), served.iter().max().expect("some"));
+        assert!(
+            queue.iter().all(|len| *len < 3000.0) && *least * 2 > *most,
+            "{queue:?} {served:?}"
+        );
+    }
 }
 
 #[test]

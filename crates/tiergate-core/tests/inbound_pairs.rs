@@ -19,8 +19,8 @@ const KINDS: usize = 3;
 const PROGRAMS: usize = 0;
 const LARGE: usize = 1;
 const OTHERS: usize = 2;
-/// So long a client waits for the processor.
-const PATIENCE_S: f64 = 1.0;
+/// So long a client waits for processor and link.
+const PATIENCE_S: f64 = 2.0;
 /// How much of a resource may be in use.
 const REFERENCE: u16 = 9500;
 const MOST: u32 = 10_000;

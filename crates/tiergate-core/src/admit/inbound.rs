@@ -11,7 +11,8 @@
 //! * Without a reading it stays.
 //! * Where all of a resource is in use, it falls by a tenth, a fifth, then by a quarter each time: in proportion, what waits would grow for half a minute.
 //! * Where it is above its reference and too many wait, and they do not become fewer, it falls by half: what is let in is more than can be
-//!   done, though the reading does not say all, as of a server that may use a part of the machine.
+//!   done, though the reading does not say all, as of a server that may use a part of the machine. Where they become fewer, it stays: what waits is
+//!   being served.
 //!
 //! The paper's proportional gain is in requests a second for each per cent of the processor, found by trial on its machine; twice
 //! as fast a machine is controlled half as well by it. Here it is relative to the rate: if all that is in use were in use by
@@ -40,6 +41,8 @@ const FALL_FIRST: [f64; 2] = [0.9, 0.8];
 const FALL_BACKED_UP: f64 = 0.5;
 /// In so many seconds a queue that is too long comes down to its reference, if nothing changes.
 const DRAIN_S: f64 = 4.0;
+/// And in so many periods at least, of a queue that is measured seldom: else the law would swing.
+const DRAIN_PERIODS: f64 = 2.0;
 /// What remains of what was known of the rate at which a queue is served after a period.
 const SERVED_KEPT: f64 = 0.6;
 /// A queue that is much too long lets its rate fall to no less than this part of what is served: nobody is shut out for the sake of those that wait.
@@ -117,6 +120,8 @@ impl Reference {
 pub(crate) struct Seen {
     /// The latest reading.
     pub(crate) reading: f64,
+    /// How long the period was.
+    pub(crate) seconds: f64,
     /// The rate in force, and the lowest and highest there may be; a second.
     pub(crate) rate: f64,
     pub(crate) min: f64,
@@ -129,6 +134,8 @@ pub(crate) struct Seen {
     pub(crate) may_fall: bool,
     /// Whether more wait than should, and do not become fewer.
     pub(crate) is_backed_up: bool,
+    /// Whether more wait than should, and become fewer: all is in use until they have been served.
+    pub(crate) is_draining: bool,
 }
 
 /// The law of one policer.
@@ -167,6 +174,8 @@ impl InboundLaw {
                 self.all_in_use = if is_all { self.all_in_use + 1 } else { 0 };
                 if reading < reference {
                     if is_asked_for { rate * by } else { rate }
+                } else if seen.is_draining {
+                    rate
                 } else if seen.is_backed_up {
                     rate.min(used) * FALL_BACKED_UP
                 } else if is_all {
@@ -177,13 +186,13 @@ impl InboundLaw {
                 }
             }
             Reference::QueueLen(_) => {
-                let growth = reading - before;
+                let growth = (reading - before) / seen.seconds;
                 // What comes and does not stay has been served.
                 let left = (seen.used - growth).max(0.0);
                 let served =
                     self.served.map_or(left, |it| it * SERVED_KEPT + left * (1.0 - SERVED_KEPT));
                 self.served = Some(served);
-                let by = (reference - reading) / DRAIN_S;
+                let by = (reference - reading) / DRAIN_S.max(DRAIN_PERIODS * seen.seconds);
                 if reading > reference {
                     self.full = Some(served);
                     let stays = growth >= 0.0 && reading >= 2.0 * reference;
@@ -223,6 +232,7 @@ mod tests {
         let (min, max, asked) = (10.0, 1000.0, used);
         Seen {
             reading,
+            seconds: 1.0,
             rate,
             min,
             max,
@@ -231,6 +241,7 @@ mod tests {
             may_rise: true,
             may_fall: true,
             is_backed_up: false,
+            is_draining: false,
         }
     }
 
@@ -264,6 +275,7 @@ mod tests {
         assert!(fallen > 500.0, "a second without a request: {fallen}");
         let backed_up = Seen { is_backed_up: true, ..seen(0.91, 1000.0, 60.0) };
         assert_eq!(of_cpu().next(backed_up), 30.0);
+        assert_eq!(of_cpu().next(Seen { is_draining: true, ..seen(1.0, 60.0, 60.0) }), 60.0);
         let below = Seen { reading: 0.8, ..backed_up };
         assert_eq!(of_cpu().next(below), 1000.0, "the queue is of something else");
         let mut low = InboundLaw::new(Reference::Utilization(1000));

@@ -16,7 +16,7 @@
 //! above its reference).
 
 use super::Gate;
-use super::steering::{AFTERWARDS, GRACE, PATIENCE_MAX, Steer, SteerState, Steered};
+use super::steering::{AFTERWARDS, Demand, GRACE, PATIENCE_MAX, Steer, SteerState, Steered};
 use crate::adjust::{Adjusted, Adjustment, Adjustments, Change, Setting};
 use crate::admit::inbound::{Inbound, PERIOD, Reference, Seen};
 use crate::plan::Plan;
@@ -33,6 +33,13 @@ struct May {
     fall: bool,
 }
 
+/// What a queue tells the law of a share.
+#[derive(Clone, Copy)]
+struct Queue {
+    is_backed_up: bool,
+    is_draining: bool,
+}
+
 impl<T> Gate<T> {
     /// Asks the laws if that is due; returns when it will be. [`Moment::NEVER`] without any.
     pub(super) fn steer(&mut self, now: Moment) -> Moment {
@@ -47,9 +54,7 @@ impl<T> Gate<T> {
         let mut steering = std::mem::take(&mut self.steering);
         for it in &mut steering.list {
             let read = self.reading(now, &it.inbound.source, it.inbound.reference);
-            it.before = it.reading;
-            it.reading = read.map(|(reading, _)| reading);
-            it.is_new = read.is_some_and(|(_, at)| it.read.replace(at) != Some(at));
+            it.take(read);
             it.is_taken = self.is_taken(it);
             if !it.is_beyond() {
                 it.within_at = now;
@@ -78,14 +83,15 @@ impl<T> Gate<T> {
         let others_can =
             now < patient_until && !steering.queue_leads && steering.list.iter().any(can);
         let is_backed_up = !steering.queue_leads && steering.list.iter().any(Steered::is_backed_up);
+        let is_draining = steering.list.iter().any(Steered::is_draining);
         let mut changes = Vec::new();
         for it in &mut steering.list {
             let may = match it.is_of_share() {
                 true => May { rise: true, fall: !self.is_degraded_first(now, it) },
                 false => May { rise: !is_full, fall: !others_can },
             };
-            let is_guilty = is_backed_up && it.is_far_beyond();
-            changes.extend(self.step(now, it, may, is_guilty));
+            let queue = Queue { is_backed_up: is_backed_up && it.is_far_beyond(), is_draining };
+            changes.extend(self.step(now, it, may, queue));
         }
         self.steering = steering;
         if !changes.is_empty() {
@@ -102,7 +108,7 @@ impl<T> Gate<T> {
     }
 
     /// What is to become of a policer's rate.
-    fn step(&self, now: Moment, it: &mut Steered, may: May, is_backed_up: bool) -> Option<Change> {
+    fn step(&self, now: Moment, it: &mut Steered, may: May, queue: Queue) -> Option<Change> {
         let setting = Setting::PolicerRate(it.policer);
         let max = setting.read(self.adjustments.base())?;
         let state = self.common.policers.state(it.policer)?;
@@ -121,10 +127,21 @@ impl<T> Gate<T> {
             Some(_) if !it.is_new => rate.clamp(min, max),
             Some(reading) => {
                 it.state = Steer::Follows;
-                let (used, asked) = it.demand(now, passed, refused)?;
+                let Demand { seconds, used, asked } = it.demand(now, passed, refused)?;
                 let (may_rise, may_fall) = (may.rise, may.fall);
-                let seen =
-                    Seen { reading, rate, min, max, used, asked, may_rise, may_fall, is_backed_up };
+                let seen = Seen {
+                    reading,
+                    seconds,
+                    rate,
+                    min,
+                    max,
+                    used,
+                    asked,
+                    may_rise,
+                    may_fall,
+                    is_backed_up: queue.is_backed_up,
+                    is_draining: queue.is_draining,
+                };
                 let wanted = it.law.next(seen);
                 if wanted <= min && it.is_beyond() {
                     it.state = Steer::Lowest;

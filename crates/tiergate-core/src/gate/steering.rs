@@ -40,8 +40,8 @@ pub(super) struct Steered {
     /// When the law was asked last, and how many requests had had a token and been refused one by then.
     asked: Option<(Moment, u64, u64)>,
     pub(super) reading: Option<f64>,
-    /// That of the period before.
-    pub(super) before: Option<f64>,
+    /// Of a queue: whether it was shorter than the time before.
+    pub(super) shrinks: bool,
     /// When that came.
     pub(super) read: Option<Moment>,
     /// Whether it is another one than in the last period.
@@ -107,7 +107,7 @@ impl Steering {
                 inbound: inbound.clone(),
                 law: same.map_or_else(|| InboundLaw::new(inbound.reference), |it| it.law),
                 asked: known.and_then(|it| it.asked),
-                before: None,
+                shrinks: false,
                 reading: same.and_then(|it| it.reading),
                 read: same.and_then(|it| it.read),
                 is_new: false,
@@ -121,7 +121,27 @@ impl Steering {
     }
 }
 
+/// What was asked for in a period.
+pub(super) struct Demand {
+    /// How long it was.
+    pub(super) seconds: f64,
+    /// Requests a second that had a token, and those that asked for one.
+    pub(super) used: f64,
+    pub(super) asked: f64,
+}
+
 impl Steered {
+    /// Takes the latest reading and when it came.
+    pub(super) fn take(&mut self, read: Option<(f64, Moment)>) {
+        let before = self.reading;
+        self.reading = read.map(|(reading, _)| reading);
+        self.is_new = read.is_some_and(|(_, at)| self.read.replace(at) != Some(at));
+        if self.is_new {
+            let shrinks = |(now, before): (f64, f64)| now < SHRINKS * before;
+            self.shrinks = self.reading.zip(before).is_some_and(shrinks);
+        }
+    }
+
     /// Whether the reading is higher than it should be.
     pub(super) fn is_beyond(&self) -> bool {
         self.reading.is_some_and(|reading| reading > self.inbound.reference.value())
@@ -134,12 +154,14 @@ impl Steered {
         self.reading.is_some_and(|reading| reading > bound)
     }
 
-    /// Whether it is of a queue that is longer than it should be and does not become shorter.
+    /// Whether it is of a queue that was measured just now, is longer than it should be and does not become shorter.
     pub(super) fn is_backed_up(&self) -> bool {
-        let shrinks = |(now, before): (f64, f64)| now < SHRINKS * before;
-        !self.is_of_share()
-            && self.is_beyond()
-            && !self.reading.zip(self.before).is_some_and(shrinks)
+        !self.is_of_share() && self.is_new && self.is_beyond() && !self.shrinks
+    }
+
+    /// Whether it is of a queue that is longer than it should be and becomes shorter.
+    pub(super) fn is_draining(&self) -> bool {
+        !self.is_of_share() && self.is_beyond() && self.shrinks
     }
 
     pub(super) fn is_of_share(&self) -> bool {
@@ -152,12 +174,12 @@ impl Steered {
         (self.asked, self.state) = (Some((now, passed, refused)), why);
     }
 
-    /// Requests a second that had a token, and those that asked for one, since the law was asked last; `None`: it was not.
-    pub(super) fn demand(&mut self, now: Moment, passed: u64, refused: u64) -> Option<(f64, f64)> {
+    /// What was asked for since the law was asked last; `None`: it was not.
+    pub(super) fn demand(&mut self, now: Moment, passed: u64, refused: u64) -> Option<Demand> {
         let (at, passed_then, refused_then) = self.asked.replace((now, passed, refused))?;
         let seconds = now.since(at).as_secs_f64().max(1e-3);
         let used = passed.saturating_sub(passed_then) as f64;
         let more = refused.saturating_sub(refused_then) as f64;
-        Some((used / seconds, (used + more) / seconds))
+        Some(Demand { seconds, used: used / seconds, asked: (used + more) / seconds })
     }
 }
