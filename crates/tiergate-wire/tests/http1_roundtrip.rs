@@ -272,6 +272,7 @@ fn a_report_of_load_is_for_the_gateway_alone() {
         ("endpoint-load-metrics-bin: CQ==\r\n", "bin CQ=="),
         ("endpoint-load-metrics: a=1\r\nendpoint-load-metrics: b=1\r\n", "several"),
         ("endpoint-load-metrics: a=1\r\nendpoint-load-metrics-bin: CQ==\r\n", "several"),
+        ("endpoint_load_metrics: a=1\r\nEndpoint_load-metrics_Bin: CQ==\r\n", "none"),
         ("Connection: endpoint-load-metrics\r\nendpoint-load-metrics: a=1\r\n", "a=1"),
     ] {
         let sent = with(fields);
@@ -288,9 +289,10 @@ fn a_report_of_load_is_for_the_gateway_alone() {
     assert!(matches!(parsed, Ok(Parsed::Complete(_))));
     assert!(response_fields(&fields).all(|field| field.name == b"A"), "nor over HTTP/2");
     assert!(!may_be_trailer(b"endpoint-load-metrics-bin"), "nor as a trailer");
+    assert!(!may_be_trailer(b"endpoint_load_metrics"));
     // A client cannot have one sent back to us by a server that repeats what it is asked.
     plain(
-        "GET / HTTP/1.1\r\nHost: a\r\nendpoint-load-metrics: a=1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nendpoint-load-metrics: a=1\r\nendpoint_load_metrics: a=1\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
     );
 }

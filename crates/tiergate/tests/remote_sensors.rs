@@ -128,12 +128,18 @@ fn what_servers_report_moves_quality_and_clients_never_see_it() {
     assert_blind(&gateway, "app", "no answer reports cpu_utilization in endpoint-load-metrics");
     assert!(level(&gateway) <= 1.0, "{}", adaptation(&gateway));
     assert_eq!(sensor(&gateway, "app")["refused"], 0);
+    let back = || {
+        set(&lines, "cpu_utilization=1.3");
+        eventually("it is back", || reads(1.0));
+    };
+    back();
     set(&lines, "cpu_utilization=85");
     assert_blind(
         &gateway,
         "app",
         "reports are refused: cpu_utilization is too large; a share is 0 to 1",
     );
+    back();
     set(&lines, "cpu_utilization=NaN");
     assert_blind(&gateway, "app", "cpu_utilization has something else than a finite number");
     assert!(sensor(&gateway, "app")["refused"].as_u64() > Some(10));
@@ -146,8 +152,8 @@ fn what_servers_report_moves_quality_and_clients_never_see_it() {
     eventually("quality rises", || level(&gateway) > 1.0);
     eventually("the log says so", || gateway.log().contains("sensor app: measures again"));
     load.stop().assert_all(&[200]);
-    // Without requests there is nothing to read, which is no fault.
-    eventually("idle", || fault(&gateway, "app") == "no answer has come that could report it");
+    // Without requests the servers are free.
+    eventually("idle", || reads(0.0));
     assert!(!gateway.log().contains("no answer has come"));
 
     let mut client = gateway.client();
@@ -194,6 +200,78 @@ fn a_pool_s_servers_count_by_their_answers_and_are_told_from_others() {
     eventually("one is left", || sensor(&gateway, "gpu")["value"] == 0.2);
     eventually("and its queue", || sensor(&gateway, "queue")["value"] == 2.0);
     load.stop().assert_all(&[200]);
+}
+
+#[test]
+fn what_refuses_all_by_a_report_lets_requests_through_again_by_itself() {
+    let lines = Arc::new(Mutex::new(String::new()));
+    let origin = reporting(&lines);
+    let policy = Policy {
+        tables: format!(
+            "[[sensor]]\nname = \"app\"\nmeasure = \"orca\"\nmetric = \"cpu_utilization\"\nevery = \"100ms\"\n{}",
+            follows("app", "\"50%\"").replace("level = ", "refuse = true\nlevel = ")
+        ),
+        ..Policy::of(&[origin.server()])
+    };
+    set(&lines, "cpu_utilization=1.0");
+    let gateway = Gateway::start(&policy);
+    let load = Load::start(gateway.address, 1, Habit::Keep);
+    let statuses = || -> Vec<u16> { (0..5).map(|_| gateway.get("/a").status).collect() };
+    eventually("all of the only client's requests are refused", || statuses() == [503; 5]);
+    set(&lines, "cpu_utilization=0.1");
+    // Nothing reaches the server any more that could report it.
+    eventually("the pool is free", || {
+        let it = sensor(&gateway, "app");
+        it["value"] == 0.0 && it["stale"] == false && it["fault"].is_null()
+    });
+    eventually("requests come through again", || statuses() == [200; 5]);
+    load.stop().assert_all(&[200, 503]);
+    gateway.assert_conserved();
+}
+
+#[test]
+fn a_server_that_hangs_is_not_taken_to_be_free() {
+    let lines = Arc::new(Mutex::new(String::new()));
+    set(&lines, "cpu_utilization=0.9");
+    let (told, hangs) = (lines.clone(), Arc::new(std::sync::atomic::AtomicBool::new(false)));
+    let now = hangs.clone();
+    let origin = Origin::answering(move |_| {
+        while now.load(std::sync::atomic::Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let lines = told.lock().expect("no panic").clone();
+        format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: 0\r\n\r\n").into_bytes()
+    });
+    let policy = Policy {
+        tables: "[[sensor]]\nname = \"app\"\nmeasure = \"orca\"\nmetric = \"cpu_utilization\"\nevery = \"100ms\"\n"
+            .to_owned(),
+        ..Policy::of(&[origin.server()])
+    };
+    let gateway = Gateway::start(&policy);
+    assert_eq!(gateway.get("/a").status, 200);
+    eventually("it reads", || sensor(&gateway, "app")["value"] == 0.9);
+    hangs.store(true, std::sync::atomic::Ordering::Relaxed);
+    let mut client = gateway.client();
+    client.send("GET /b HTTP/1.1\r\nHost: a\r\n\r\n");
+    let idle = "no answer has come that could report it";
+    eventually("it is silent", || fault(&gateway, "app") == idle);
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(
+        (&sensor(&gateway, "app")["value"], fault(&gateway, "app")),
+        (&json!(0.9), idle.to_owned())
+    );
+    hangs.store(false, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(client.answer().status, 200);
+    eventually("it is free", || sensor(&gateway, "app")["value"] == 0.0);
+}
+
+/// A connection from that address of this machine.
+fn connect_from(peer: std::net::Ipv4Addr, address: std::net::SocketAddr) -> std::net::TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let socket = socket.expect("a socket");
+    socket.bind(&std::net::SocketAddr::from((peer, 0)).into()).expect("an address of this machine");
+    socket.connect(&address.into()).expect("it listens");
+    socket.into()
 }
 
 fn write_token(path: &Path, token: &str) {
@@ -437,9 +515,25 @@ fn an_agent_is_closed_to_strangers() {
     let most = begun.elapsed().as_millis() as u64 / 100 + 2;
     assert!(after - before <= most, "{before} to {after} in {:?}", begun.elapsed());
     assert_eq!(read()["agent"], readings["agent"]);
-    // As many connections as it takes are open and say nothing: no more are served, and it is there again when they have left.
-    let idle: Vec<_> = (0..80).map(|_| Client::connect(port.address)).collect();
-    drop(idle);
+    // As many connections as it takes are open and say nothing, from one address or from many: it is there for who has a token.
+    let is_there = |idle: Vec<_>| {
+        let begun = std::time::Instant::now();
+        read();
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        drop(idle);
+    };
+    is_there((0..80).map(|_| Client::connect(port.address).stream).collect());
+    let peer = |last| std::net::Ipv4Addr::new(127, 0, 1, last);
+    is_there((1..=80).map(|it| connect_from(peer(it), port.address)).collect());
+    // A refused one gives its place back at once, and a silent one soon.
+    let mut stranger = Client::connect(port.address);
+    stranger.send("GET /readings HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let refused = stranger.answer();
+    assert_eq!((refused.status, refused.field("connection")), (401, Some("close")));
+    let mut silent = Client::connect(port.address).stream;
+    let begun = std::time::Instant::now();
+    assert_eq!(std::io::Read::read(&mut silent, &mut [0; 16]).ok(), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     eventually("it is there", || read()["readings"][0]["sequence"].as_u64() > Some(after));
     let log = agent.log();
     assert_eq!(log.matches("without the right token").count(), 1, "{log}");

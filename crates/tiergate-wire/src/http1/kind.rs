@@ -137,6 +137,8 @@ impl Kind {
         }
         match Kind::of(&hyphened) {
             Kind::Copy | Kind::Date | Kind::Location => Kind::Copy,
+            // Not read as a report, and not shown to clients either.
+            Kind::Load => Kind::Load,
             _ => Kind::Imitation,
         }
     }

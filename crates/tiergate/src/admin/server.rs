@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::routes::{Admin, answer};
 use crate::observe::history::SAMPLE_INTERVAL;
-use crate::side_http;
+use crate::side_http::{self, Crowd};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -49,10 +49,11 @@ pub async fn serve(listener: TcpListener, context: Arc<Context>) -> io::Result<(
             sampled.sample();
         }
     };
-    let answering = side_http::serve(listener, "the admin listener", move |request, _| {
-        let admin = Arc::clone(&admin);
-        async move { answer(&admin, request).await }
-    });
+    let answering =
+        side_http::serve(listener, "the admin listener", Crowd::Operators, move |request, _| {
+            let admin = Arc::clone(&admin);
+            async move { answer(&admin, request).await }
+        });
     tokio::select! {
         ended = answering => ended,
         () = sampling => Ok(()),

@@ -5,9 +5,9 @@ use crate::admin::{AdminTokens, guard};
 use crate::clock;
 use crate::seldom::Seldom;
 use crate::sensors::remote::PATH;
-use crate::side_http::{self, Answer, JSON, plain, respond};
+use crate::side_http::{self, Answer, Crowd, JSON, Known, plain, respond};
 use arc_swap::ArcSwap;
-use http::header::{ALLOW, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CONNECTION, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, Request, StatusCode};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -36,7 +36,7 @@ pub(crate) async fn serve(
     board: Arc<Board>,
     access: Arc<Access>,
 ) -> io::Result<()> {
-    side_http::serve(listener, "the agent", move |request, peer| {
+    side_http::serve(listener, "the agent", Crowd::Strangers, move |request, peer| {
         let answer = answer(&board, &access, &request, peer);
         async move { answer }
     })
@@ -64,10 +64,15 @@ fn answer<B>(board: &Board, access: &Access, request: &Request<B>, peer: SocketA
                 let text = "send the agent's token: `Authorization: Bearer …`\n";
                 let mut answer = plain(StatusCode::UNAUTHORIZED, text);
                 answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                // It has no business here, and others may wait for its place.
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 return answer;
             }
             let text = serde_json::to_vec(&board.answer(Instant::now()));
-            respond(StatusCode::OK, JSON, text.expect("plain data with text keys"))
+            let mut answer =
+                respond(StatusCode::OK, JSON, text.expect("plain data with text keys"));
+            answer.extensions_mut().insert(Known);
+            answer
         }
         _ => plain(StatusCode::NOT_FOUND, "nothing here; see /readings\n"),
     }

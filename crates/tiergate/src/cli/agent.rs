@@ -3,6 +3,7 @@
 use crate::admin::AdminTokens;
 use crate::agent::{Access, Board, serve};
 use crate::config;
+use crate::origin::Work;
 use crate::secrets::NamedFile;
 use crate::seldom::Seldom;
 use crate::sensors::{self, Sensors};
@@ -74,7 +75,9 @@ pub(super) fn run(options: &Options) -> anyhow::Result<()> {
         let sensors = Arc::new(Sensors::new(sensors));
         let board = Arc::new(Board::new(sensors.clone()));
         let taken = board.clone();
-        let reading = sensors::run(sensors, move |place, quantity, _| {
+        // It has no pools, and no sensors of any.
+        let work = |_| Work::Busy;
+        let reading = sensors::run(sensors, work, move |place, quantity, _| {
             taken.take(place, quantity, Instant::now());
             Ok(())
         });

@@ -116,7 +116,8 @@ struct Refusals {
 }
 
 async fn ask<T: serde::de::DeserializeOwned>(authority: &str, path: &str) -> anyhow::Result<T> {
-    let (status, body) = side_http::get(authority, path, HeaderMap::new(), ANSWER_LEN_MAX)
+    let server = side_http::Addresses::of(authority);
+    let (status, body) = side_http::get(&server, path, HeaderMap::new(), ANSWER_LEN_MAX, PATIENCE)
         .await
         .with_context(|| format!("{authority}{path}: the admin listener"))?;
     if !status.is_success() {

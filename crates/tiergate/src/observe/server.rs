@@ -23,6 +23,11 @@ impl ServerCounters {
     pub fn served(&self) -> u64 {
         self.connects.total() + self.reuses.total()
     }
+
+    /// A number that grows with each request that was sent to the server, or could not be.
+    pub fn tried(&self) -> u64 {
+        self.served() + self.failures.total()
+    }
 }
 
 /// Whether a server gets requests.

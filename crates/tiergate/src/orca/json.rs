@@ -48,7 +48,7 @@ impl<'de> DeserializeSeed<'de> for Member<'_> {
     type Value = Found;
 
     fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Found, D::Error> {
-        parser.deserialize_map(self)
+        parser.deserialize_any(self)
     }
 }
 
@@ -57,6 +57,11 @@ impl<'de> Visitor<'de> for Member<'_> {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
+    }
+
+    /// `null` is as if it were not there.
+    fn visit_unit<E: Error>(self) -> Result<Found, E> {
+        Ok(Found::No)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Found, A::Error> {

@@ -72,6 +72,10 @@ fn every_form_says_the_same() {
     for empty in ["", "TEXT ", "JSON {}", "BIN ", "TEXT ,,", "JSON {\"cpu_utilization\": null}"] {
         assert_eq!(of_text(empty, "cpu_utilization"), Ok(None), "{empty}");
     }
+    let null = "JSON {\"named_metrics\": null, \"utilization\": {\"disk\": null}}";
+    for name in NAMES {
+        assert_eq!(of_text(null, name), Ok(None), "{name}");
+    }
     assert_eq!(value(LoadReport::None, &metric("eps")), Ok(None));
 }
 

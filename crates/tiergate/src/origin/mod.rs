@@ -28,6 +28,18 @@ use tiergate_core::origin::{
 };
 use tiergate_core::time::Moment;
 
+/// What the servers of a pool have to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Requests are in progress; or there could be none, because no server is usable.
+    Busy,
+    /// No request is in progress.
+    Idle {
+        /// So many times a request was sent to one of them, or could not be, so far.
+        sent: u64,
+    },
+}
+
 /// The servers of one pool.
 #[derive(Debug)]
 pub struct Origin {
@@ -120,6 +132,17 @@ impl Origin {
     /// Every server's state, in the policy's order.
     pub fn states(&self) -> Vec<ServerState> {
         self.state().states(clock::now(), &self.lineup).collect()
+    }
+
+    /// What they have to do now. O(servers).
+    pub(crate) fn work(&self) -> Work {
+        let states = self.states();
+        let is_usable = states.iter().any(|it| it.usable);
+        match is_usable && states.iter().all(|it| it.outstanding == 0) {
+            // Whether it came to be sent, or could not be.
+            true => Work::Idle { sent: self.servers.iter().map(|it| it.counters.tried()).sum() },
+            false => Work::Busy,
+        }
     }
 
     /// Notes the result of an active check of the server at that place, with the reason if it failed.

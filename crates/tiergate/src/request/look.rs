@@ -9,7 +9,7 @@ use super::streaming::Streaming;
 use crate::client::seam::Client;
 use crate::rate_limit::RateLimit;
 use tiergate_core::outcome::End;
-use tiergate_wire::http1::{self, FieldTable, LoadReport, Parsed};
+use tiergate_wire::http1::{self, FieldTable, Parsed};
 
 /// What was found at the beginning of what the origin sent.
 pub(super) enum Seen {
@@ -50,7 +50,7 @@ impl<C: Client> Request<'_, '_, C> {
         }
         let is_final = is_final(&head);
         if is_final {
-            self.note_load(table.load_report());
+            self.note_load(head.status, &table);
         }
         if is_final && matches!(head.status, 500 | 502 | 503 | 504) && self.has_copy_for_failure() {
             return Seen::Failed { len: head.len, status: head.status };
@@ -99,13 +99,13 @@ impl<C: Client> Request<'_, '_, C> {
 
     /// Notes for sensors what the origin reports of its load.
     #[inline]
-    fn note_load(&self, report: LoadReport<'_>) {
+    fn note_load(&self, status: u16, fields: &FieldTable<'_>) {
         let reports = self.config.sensors.reports();
         if reports.is_empty() {
             return;
         }
         let place = self.place.as_ref().expect("held until the origin is done");
-        reports.answered(self.facts.arrival.pool, place.index(), report);
+        reports.answered(self.facts.arrival.pool, place.index(), status, fields);
     }
 
     /// The host that the client asked for; empty if that is not known.

@@ -3,7 +3,7 @@
 
 use super::process::Process;
 use super::unused;
-use crate::origin::{access, health};
+use crate::origin::{Work, access, health};
 use crate::reverse_dns::ReverseDns;
 use crate::sensors::{self, Sensors};
 use crate::shared::{Config, Shared};
@@ -34,7 +34,13 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
         let shared = shared.clone();
         move |them: Arc<Sensors>| {
             let (shared, sensors) = (shared.clone(), them.clone());
-            sensors::run(them, move |place, quantity, lasting| {
+            let pools = shared.clone();
+            let work = move |pool| match pools.config.load().pools.get(pool) {
+                Some(origin) => origin.work(),
+                // A reload has just taken it away, and its sensors.
+                None => Work::Busy,
+            };
+            sensors::run(them, work, move |place, quantity, lasting| {
                 let source = &sensors.settings()[place].name;
                 sensors::tell(&shared, Reading { source, quantity, lasting })
             })

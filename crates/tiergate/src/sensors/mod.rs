@@ -32,13 +32,18 @@ pub use state::{Sensors, State};
 
 use crate::clock;
 use crate::config::meant::{Measure, Sensor};
+use crate::origin::Work;
 use crate::shared::Shared;
+use crate::side_http::Addresses;
 use anyhow::Result;
 use probe::{LASTING, Probe, Roots};
 use remote::Remote;
-use reports::Orca;
+use reports::{Orca, Table};
+use state::Took;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tiergate_core::names::PoolId;
 use tiergate_core::sense::{Quantity, Reading, ReadingError};
 
 /// A reading that takes longer is reported. It is waited for all the same: another one would wait as well.
@@ -61,22 +66,32 @@ fn probe(measure: &Measure, roots: &Roots) -> Option<Box<dyn Probe>> {
 }
 
 /// Runs every sensor for as long as this is polled, and gives each reading to `tell`: the sensor's place, its value, and for how long
-/// it holds.
-pub(crate) async fn run<T>(sensors: Arc<Sensors>, tell: T)
+/// it holds. `work`: what the servers of a pool have to do now.
+pub(crate) async fn run<W, T>(sensors: Arc<Sensors>, work: W, tell: T)
 where
+    W: Fn(PoolId) -> Work + Clone + Send + Sync + 'static,
     T: Fn(usize, Quantity, Duration) -> Result<()> + Clone + Send + 'static,
 {
     let mut running = tokio::task::JoinSet::new();
+    // One look-up at a time for each agent, however many sensors ask it.
+    let mut agents: HashMap<String, Addresses> = HashMap::new();
     for place in 0..sensors.settings().len() {
-        let (sensors, tell) = (sensors.clone(), tell.clone());
+        let (sensors, work, tell) = (sensors.clone(), work.clone(), tell.clone());
+        let agent = match &sensors.settings()[place].measure {
+            Measure::Agent(of) => {
+                let known = agents.entry(of.address.clone());
+                Some(known.or_insert_with_key(|address| Addresses::of(address)).clone())
+            }
+            _ => None,
+        };
         running.spawn(async move {
             let sensor = &sensors.settings()[place];
-            match &sensor.measure {
-                Measure::Agent(of) => {
-                    let remote = Remote::new(of, &sensor.name, sensor.every);
+            match (&sensor.measure, agent) {
+                (Measure::Agent(of), Some(agent)) => {
+                    let remote = Remote::new(of, &sensor.name, sensor.every, agent);
                     ask(remote, sensor, place, &sensors, tell).await;
                 }
-                _ => follow(sensor, place, &sensors, tell).await,
+                _ => follow(sensor, place, &sensors, work, tell).await,
             }
         });
     }
@@ -104,9 +119,9 @@ async fn ask(
         let read = remote.take().await.and_then(|read| match read {
             Some((quantity, lasting)) => {
                 let told = tell(place, quantity, lasting);
-                told.inspect_err(|_| remote.forget()).map(|()| true)
+                told.inspect_err(|_| remote.forget()).map(|()| Took::New)
             }
-            None => Ok(false),
+            None => Ok(Took::Holds),
         });
         sensors.took(place, read);
     }
@@ -117,10 +132,14 @@ async fn follow(
     sensor: &Sensor,
     place: usize,
     sensors: &Sensors,
+    work: impl Fn(PoolId) -> Work + Clone + Send + Sync + 'static,
     tell: impl Fn(usize, Quantity, Duration) -> Result<()>,
 ) {
+    let orca = |table: &Arc<Table>| -> Box<dyn Probe> {
+        Box::new(Orca::new(&sensor.name, table.clone(), Box::new(work.clone())))
+    };
     let anew = || match sensors.table(place) {
-        Some(table) => Some(Box::new(Orca::new(&sensor.name, table.clone())) as Box<dyn Probe>),
+        Some(table) => Some(orca(table)),
         None => probe(&sensor.measure, &Roots::default()),
     };
     let mut probe = anew();
@@ -148,8 +167,8 @@ async fn follow(
             }
         };
         let read = read.and_then(|read| match read {
-            Some(quantity) => tell(place, quantity, sensor.every * LASTING).map(|()| true),
-            None => Ok(false),
+            Some(quantity) => tell(place, quantity, sensor.every * LASTING).map(|()| Took::New),
+            None => Ok(Took::Nothing),
         });
         sensors.took(place, read);
     }

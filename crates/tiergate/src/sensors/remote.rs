@@ -13,7 +13,7 @@ use super::answer::{AgentAnswer, AgentReading};
 use super::probe::LASTING;
 use crate::config::meant::AgentSensor;
 use crate::observe::words::harmless;
-use crate::side_http;
+use crate::side_http::{self, Addresses};
 use anyhow::{Context, Result, bail, ensure};
 use http::{HeaderMap, StatusCode, header};
 use std::time::{Duration, Instant};
@@ -37,6 +37,8 @@ pub(super) struct Remote {
     reading: String,
     /// How often it is asked.
     every: Duration,
+    /// Where the agent is; other sensors may ask it as well.
+    agent: Addresses,
     last: Option<Last>,
 }
 
@@ -52,10 +54,10 @@ struct Last {
 pub(super) type Lasting = (Quantity, Duration);
 
 impl Remote {
-    /// For a sensor of that name and period.
-    pub(super) fn new(of: &AgentSensor, name: &str, every: Duration) -> Self {
+    /// For a sensor of that name and period, which asks the agent there.
+    pub(super) fn new(of: &AgentSensor, name: &str, every: Duration, agent: Addresses) -> Self {
         let reading = of.reading.clone().unwrap_or_else(|| name.to_owned());
-        Remote { of: of.clone(), reading, every, last: None }
+        Remote { of: of.clone(), reading, every, agent, last: None }
     }
 
     /// Asks once. `None`: there is nothing new, and what there was still holds.
@@ -63,12 +65,8 @@ impl Remote {
     /// # Errors
     /// Why there is no reading, in words.
     pub(super) async fn take(&mut self) -> Result<Option<Lasting>> {
-        let patience = self.every.clamp(PATIENCE[0], PATIENCE[1]);
-        let address = &self.of.address;
-        let Ok(asked) = tokio::time::timeout(patience, self.ask()).await else {
-            bail!("agent http://{address} does not answer within {patience:?}")
-        };
-        self.judge(asked?, Instant::now())
+        let answer = self.ask().await?;
+        self.judge(answer, Instant::now())
     }
 
     /// The last reading was not taken: if it comes again, it is looked at again.
@@ -82,7 +80,8 @@ impl Remote {
         if let Some(token) = &self.of.token {
             headers.insert(header::AUTHORIZATION, token.header());
         }
-        let asked = side_http::get(address, PATH, headers, ANSWER_LEN_MAX).await;
+        let patience = self.every.clamp(PATIENCE[0], PATIENCE[1]);
+        let asked = side_http::get(&self.agent, PATH, headers, ANSWER_LEN_MAX, patience).await;
         let (status, body) = asked.with_context(|| format!("agent http://{address}"))?;
         match status {
             StatusCode::OK => {}
@@ -135,9 +134,9 @@ impl Remote {
         if seen.is_some() {
             return Ok(None);
         }
-        self.last = Some(Last { agent: answer.agent, sequence: found.sequence, since: at });
         let quantity = unit.quantity(value);
         let quantity = quantity.with_context(|| format!("{value} is no length of a queue"))?;
+        self.last = Some(Last { agent: answer.agent, sequence: found.sequence, since: at });
         Ok(Some((quantity, holds - age)))
     }
 }
@@ -162,7 +161,11 @@ mod tests {
             token_file: None,
             token: None,
         };
-        Remote::new(&of, "cpu", SECOND)
+        new(&of)
+    }
+
+    fn new(of: &AgentSensor) -> Remote {
+        Remote::new(of, "cpu", SECOND, Addresses::of(&of.address))
     }
 
     fn answer(agent: &str, sequence: u64, value: f64, age: f64) -> AgentAnswer {
@@ -215,6 +218,19 @@ mod tests {
         assert!(judge(&mut kept, answer("a", 8, 0.5, 0.0), 61).expect("again").is_some());
         for age in [-1.0, f64::NAN, f64::INFINITY] {
             assert!(judge(&mut remote(), answer("a", 1, 0.5, age), 0).is_err(), "{age}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_stays_a_fault_while_it_is_shown() {
+        let mut of = remote().of;
+        of.unit = Unit::QueueLen;
+        let mut remote = new(&of);
+        for _ in 0..2 {
+            let mut answer = answer("a", 7, -1.0, 0.0);
+            answer.readings[1].quantity = "queue_len".to_owned();
+            let fault = remote.judge(answer, Instant::now()).expect_err("no length");
+            assert!(fault.to_string().contains("is no length of a queue"), "{fault}");
         }
     }
 

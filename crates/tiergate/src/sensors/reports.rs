@@ -5,25 +5,31 @@
 //!
 //! | what | written by | read by |
 //! |---|---|---|
-//! | `Place::last` | each thread, at an answer with a report | the sensor |
+//! | `Place::last` | each thread, at an answer with a report that is no error | the sensor |
 //! | `Place::count`, `answers`, `bad` | the same | the sensor, which sets it to 0 |
 //! | `refused` | each thread | status and metrics |
 //!
 //! The reading of a share is the mean over the servers, weighted by how many answers each reported with: what a request met on average.
+//! No weight is more than twice the median of the pool's, so that a server that answers too fast does not speak for all.
 //! The reading of a queue or a rate is the sum: what there is of it in the pool.
+//!
+//! A pool that has had nothing to do for some periods has a share or a queue of 0: what follows the sensor may have refused all
+//! requests, and without a reading would refuse them for ever.
 
 use super::probe::{Idle, LASTING, Probe};
 use crate::config::meant::{OrcaSensor, Unit};
 use crate::orca::{self, Unreadable};
+use crate::origin::Work;
 use crate::tally::Tally;
 use anyhow::{Result, bail};
+use arrayvec::ArrayVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tiergate_core::names::PoolId;
 use tiergate_core::origin::SERVERS_MAX;
 use tiergate_core::sense::Quantity;
-use tiergate_wire::http1::LoadReport;
+use tiergate_wire::http1::{FieldTable, LoadReport};
 
 /// Largest share that is believed, and read as all in use: servers may report more than 1 above a soft limit of theirs. What is beyond
 /// is most likely a percentage.
@@ -32,8 +38,13 @@ const SHARE_MAX: f64 = 4.0;
 const NUMBER_MAX: f64 = 1e12;
 /// So many periods in a row may be without a report before it is said: as long as a reading holds.
 const MISSED_MAX: u32 = LASTING;
+/// A server's weight is at most this many times the median of its pool's.
+const WEIGHT_MAX: u32 = 2;
 /// How often it is logged at most that some reports are refused while others are good.
 const COMPLAINT: Duration = Duration::from_secs(60);
+
+/// Tells what a pool's servers have to do now.
+pub(super) type WorkOf = Box<dyn Fn(PoolId) -> Work + Send>;
 
 /// The reports that the sensors of a configuration ask for.
 #[derive(Debug, Default)]
@@ -87,11 +98,22 @@ impl Reports {
         self.0.is_empty()
     }
 
-    /// The server at that place of a pool has answered, with this report. Costs a pass over the report for each sensor of the pool.
-    pub(crate) fn answered(&self, pool: PoolId, server: usize, report: LoadReport<'_>) {
-        for table in self.0.iter().filter(|table| table.of.pool == pool) {
-            table.answered(server, report);
+    /// The server at that place of a pool has answered with that status and these fields. Errors of servers are not looked at: one
+    /// that fails at once is quick, and what it has in use says nothing of what requests cost. Costs a search among the fields if the
+    /// pool has a sensor, and a pass over the report for each.
+    pub(crate) fn answered(
+        &self,
+        pool: PoolId,
+        server: usize,
+        status: u16,
+        fields: &FieldTable<'_>,
+    ) {
+        let mut tables = self.0.iter().filter(|table| table.of.pool == pool).peekable();
+        if status >= 500 || tables.peek().is_none() {
+            return;
         }
+        let report = fields.load_report();
+        tables.for_each(|table| table.answered(server, report));
     }
 }
 
@@ -149,14 +171,18 @@ impl Table {
 
     /// Takes what was noted since the last time.
     fn take(&self) -> Taken {
+        let reported: ArrayVec<(u32, f64), SERVERS_MAX> = self
+            .servers
+            .iter()
+            .map(|place| (place.count.swap(0, Ordering::Acquire), &place.last))
+            .filter(|(answers, _)| *answers > 0)
+            .map(|(answers, last)| (answers, f64::from_bits(last.load(Ordering::Relaxed))))
+            .collect();
+        let weight_max = weight_max(reported.iter().map(|(answers, _)| *answers));
         let (mut sum, mut weighted, mut count) = (0.0, 0.0, 0.0);
-        for place in &self.servers {
-            let answers = f64::from(place.count.swap(0, Ordering::Acquire));
-            if answers > 0.0 {
-                let number = f64::from_bits(place.last.load(Ordering::Relaxed));
-                (sum, weighted, count) =
-                    (sum + number, weighted + answers * number, count + answers);
-            }
+        for (answers, number) in reported {
+            let weight = f64::from(answers.min(weight_max));
+            (sum, weighted, count) = (sum + number, weighted + weight * number, count + weight);
         }
         let number = match self.of.unit {
             Unit::Utilization | Unit::Level => weighted / count,
@@ -168,6 +194,14 @@ impl Table {
             bad: self.bad.swap(0, Ordering::Relaxed),
         }
     }
+}
+
+/// The largest weight of a server, by the answers of each that reported. Of two the fewer count as the median.
+fn weight_max(answers: impl Iterator<Item = u32>) -> u32 {
+    let mut answers: ArrayVec<u32, SERVERS_MAX> = answers.collect();
+    answers.sort_unstable();
+    let median = answers.get(answers.len().saturating_sub(1) / 2);
+    median.map_or(0, |median| median.saturating_mul(WEIGHT_MAX))
 }
 
 /// What was noted in a period.
@@ -186,18 +220,34 @@ pub(super) struct Orca {
     /// Periods in a row without a report, and answers in them.
     missed: u32,
     answers: u32,
+    /// What the pool had to do at the last look, and periods in a row in which that was nothing.
+    work_of: WorkOf,
+    work: Work,
+    idle: u32,
     complained: Option<Instant>,
 }
 
 impl Orca {
-    pub(super) fn new(name: &str, table: Arc<Table>) -> Self {
-        Orca { name: name.to_owned(), table, missed: 0, answers: 0, complained: None }
+    pub(super) fn new(name: &str, table: Arc<Table>, work_of: WorkOf) -> Self {
+        let (name, work) = (name.to_owned(), Work::Busy);
+        Orca { name, table, missed: 0, answers: 0, work_of, work, idle: 0, complained: None }
+    }
+
+    /// Whether the pool has had nothing to do for as long as a reading holds, with the period that ends.
+    fn is_free(&mut self) -> bool {
+        // A server that hangs has requests in progress, one that cannot be reached has had some sent.
+        let work = (self.work_of)(self.table.of.pool);
+        let is_idle = work != Work::Busy && work == std::mem::replace(&mut self.work, work);
+        self.idle = if is_idle { self.idle.saturating_add(1) } else { 0 };
+        self.idle > MISSED_MAX
     }
 }
 
 impl Probe for Orca {
     fn take(&mut self, at: Instant) -> Result<Option<Quantity>> {
+        let is_free = self.is_free();
         let Taken { number, answers, bad } = self.table.take();
+        let unit = self.table.of.unit;
         let metric = &self.table.of.metric;
         if let Some(number) = number {
             (self.missed, self.answers) = (0, 0);
@@ -209,7 +259,7 @@ impl Probe for Orca {
                     "sensor {name}: {bad} of {answers} answers have a report that is refused: {metric} {why}"
                 );
             }
-            return match self.table.of.unit.quantity(number) {
+            return match unit.quantity(number) {
                 Some(quantity) => Ok(Some(quantity)),
                 None => bail!("the servers report {number} as {metric}, which is no length"),
             };
@@ -219,6 +269,9 @@ impl Probe for Orca {
         }
         self.missed = self.missed.saturating_add(1);
         self.answers = self.answers.saturating_add(answers);
+        if is_free && matches!(unit, Unit::Utilization | Unit::QueueLen) {
+            return Ok(unit.quantity(0.0));
+        }
         match (self.missed > MISSED_MAX, self.answers) {
             (false, _) => Ok(None),
             // A site without requests is no fault.
@@ -232,10 +285,16 @@ impl Probe for Orca {
 mod tests {
     use super::*;
     use crate::orca::Metric;
+    use tiergate_core::names::Id;
+    use tiergate_core::request::Field;
 
     fn table(metric: &str, unit: Unit) -> Arc<Table> {
         let (metric, pool) = (Metric::called(metric).expect("a metric"), PoolId::DEFAULT);
         Arc::new(Table::new(OrcaSensor { metric, pool, pool_name: "default".to_owned(), unit }))
+    }
+
+    fn orca(name: &str, table: Arc<Table>) -> Orca {
+        Orca::new(name, table, Box::new(|_| Work::Busy))
     }
 
     fn report(table: &Table, server: usize, text: &str) {
@@ -258,7 +317,8 @@ mod tests {
         report(&cpu, 0, "cpu_utilization=1.5");
         report(&cpu, 63, "cpu_utilization=0.2");
         report(&cpu, 64, "cpu_utilization=0.2");
-        let all = Taken { number: Some((3.0 * 1.0 + 0.2) / 4.0), answers: 5, bad: 0 };
+        report(&cpu, 63, "cpu_utilization=0.2");
+        let all = Taken { number: Some((3.0 * 1.0 + 2.0 * 0.2) / 5.0), answers: 6, bad: 0 };
         assert_eq!(cpu.take(), all);
         assert_eq!(cpu.take(), Taken { number: None, answers: 0, bad: 0 }, "each counts once");
 
@@ -280,7 +340,7 @@ mod tests {
         assert_eq!(cpu.refused.total(), 8);
         let queue = table("named_metrics.q", Unit::QueueLen);
         report(&queue, 0, "named_metrics.q=5e11");
-        let mut probe = Orca::new("q", queue);
+        let mut probe = orca("q", queue);
         let fault = probe.take(Instant::now()).expect_err("no queue is that long").to_string();
         assert!(fault.contains("which is no length"), "{fault}");
         let level = table("named_metrics.t", Unit::Level);
@@ -289,9 +349,76 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_answers_too_fast_does_not_speak_for_all() {
+        let cpu = table("cpu_utilization", Unit::Utilization);
+        (0..100).for_each(|_| report(&cpu, 0, "cpu_utilization=0"));
+        for server in [1, 2] {
+            (0..10).for_each(|_| report(&cpu, server, "cpu_utilization=1"));
+        }
+        assert_eq!(cpu.take().number, Some(0.5));
+        (0..100).for_each(|_| report(&cpu, 0, "cpu_utilization=0"));
+        report(&cpu, 1, "cpu_utilization=0.9");
+        let number = cpu.take().number.expect("both report");
+        assert!((number - 0.3).abs() < 1e-9, "{number}");
+        assert_eq!(weight_max([].into_iter()), 0);
+    }
+
+    #[test]
+    fn errors_of_servers_are_not_looked_at() {
+        let cpu = table("cpu_utilization", Unit::Utilization);
+        let reports = Reports::new(vec![cpu.clone()]);
+        let mut fields = FieldTable::new();
+        let field = Field { name: b"endpoint-load-metrics", value: b"cpu_utilization=0.1" };
+        fields.push(field).expect("a field");
+        let answered = |pool, status| reports.answered(pool, 0, status, &fields);
+        answered(PoolId::DEFAULT, 500);
+        answered(PoolId::DEFAULT, 503);
+        answered(PoolId::at(1), 200);
+        assert_eq!(cpu.take(), Taken { number: None, answers: 0, bad: 0 });
+        answered(PoolId::DEFAULT, 404);
+        assert_eq!(cpu.take(), Taken { number: Some(0.1), answers: 1, bad: 0 });
+    }
+
+    #[test]
+    fn a_pool_that_has_nothing_to_do_is_free_and_one_that_hangs_is_not() {
+        let work = Arc::new(std::sync::Mutex::new(Work::Idle { sent: 7 }));
+        let told = work.clone();
+        let cpu = table("cpu_utilization", Unit::Utilization);
+        let work_of = move |_| *told.lock().expect("no panic");
+        let mut probe = Orca::new("cpu", cpu.clone(), Box::new(work_of));
+        let mut take = || probe.take(Instant::now()).map_err(|fault| fault.to_string());
+        let set = |now| *work.lock().expect("no panic") = now;
+        let free = Ok(Some(Quantity::Utilization(0.0)));
+        // Answers without a report, and then none at all.
+        report(&cpu, 0, "mem_utilization=0.5");
+        for _ in 0..=MISSED_MAX {
+            assert!(take() != free);
+        }
+        assert_eq!(take(), free);
+        assert_eq!(take(), free, "for as long as it lasts");
+        // A request that is sent and fails within a period, again and again.
+        for sent in 8..18 {
+            set(Work::Idle { sent });
+            assert!(take() != free);
+        }
+        (0..=MISSED_MAX).for_each(|_| drop(take()));
+        assert_eq!(take(), free);
+        set(Work::Busy);
+        for _ in 0..10 {
+            assert!(take() != free, "it may hang");
+        }
+
+        // Of a temperature, nothing is known.
+        let level = table("named_metrics.t", Unit::Level);
+        let mut probe = Orca::new("t", level, Box::new(|_| Work::Idle { sent: 0 }));
+        let last = (0..10).map(|_| probe.take(Instant::now())).last().expect("ten");
+        assert!(last.expect_err("nothing comes").is::<Idle>());
+    }
+
+    #[test]
     fn silence_has_a_reason_and_an_idle_site_is_no_fault() {
         let table = table("cpu_utilization", Unit::Utilization);
-        let mut probe = Orca::new("cpu", table.clone());
+        let mut probe = orca("cpu", table.clone());
         let mut take = || probe.take(Instant::now());
         for _ in 0..MISSED_MAX {
             assert!(take().expect("it may yet come").is_none());

@@ -5,6 +5,7 @@ use super::reports::{Reports, Table};
 use crate::config::meant::{Measure, Sensor};
 use anyhow::Result;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// How a sensor is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,8 +16,53 @@ pub struct State {
     pub failures: u64,
     /// Reports of servers that were refused, since then; `None`: it does not go by reports.
     pub refused: Option<u64>,
-    /// Whether the log has the fault.
+    /// Whether the log has that it is silent.
     is_logged: bool,
+    /// The last fault that the log has, and since when.
+    logged: Option<(String, Instant)>,
+}
+
+/// While a sensor is silent, a fault that differs from the one in the log is logged so often at most.
+const COMPLAINT: Duration = Duration::from_secs(60);
+
+/// What a turn of a sensor has brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Took {
+    /// A reading.
+    New,
+    /// No new one is due: the last one still holds.
+    Holds,
+    /// Not yet one.
+    Nothing,
+}
+
+/// Whether they are the same but for numbers.
+fn is_same(one: &str, other: &str) -> bool {
+    let words = |text: &str| -> String {
+        text.chars().filter(|it| !it.is_ascii_digit() && !matches!(it, '.' | '-')).collect()
+    };
+    words(one) == words(other)
+}
+
+impl State {
+    /// A turn failed at this moment; returns whether that is to be logged: at once if the sensor has just fallen silent, and then not
+    /// again for the same fault, nor for another one until a while has passed.
+    fn failed(&mut self, fault: String, at: Instant) -> bool {
+        self.failures += 1;
+        let is_known = self.logged.as_ref().is_some_and(|(known, _)| is_same(known, &fault));
+        let is_due = match &self.logged {
+            Some((_, last)) => at.saturating_duration_since(*last) >= COMPLAINT,
+            None => true,
+        };
+        let has_begun = self.fault.is_none() && !is_known;
+        let logs = (!self.is_logged || !is_known) && (is_due || has_begun);
+        if logs {
+            self.is_logged = true;
+            self.logged = Some((fault.clone(), at));
+        }
+        self.fault = Some(fault);
+        logs
+    }
 }
 
 /// The sensors of a configuration.
@@ -66,34 +112,78 @@ impl Sensors {
         states
     }
 
-    /// A reading was taken (whether it is one), or it was not. Logs when a sensor fails, and when it is back.
-    pub(super) fn took(&self, place: usize, taken: Result<bool>) {
+    /// A sensor has had its turn. Logs when it falls silent, and when it is back.
+    pub(super) fn took(&self, place: usize, taken: Result<Took>) {
         let mut states = self.lock();
         let (state, name) = (&mut states[place], &self.settings[place].name);
         match taken {
-            Ok(true) => {
+            Ok(Took::New | Took::Holds) => {
                 state.fault = None;
                 if std::mem::take(&mut state.is_logged) {
                     tracing::info!("sensor {name}: measures again");
                 }
             }
-            Ok(false) => {}
+            Ok(Took::Nothing) => {}
             Err(idle) if idle.is::<Idle>() => state.fault = Some(idle.to_string()),
             Err(fault) => {
-                state.failures += 1;
                 let fault = format!("{fault:#}");
-                if state.fault.as_ref() != Some(&fault) {
-                    state.is_logged = true;
+                if state.failed(fault.clone(), Instant::now()) {
                     tracing::warn!(
                         "sensor {name}: {fault}; it is tried again, and all else goes on"
                     );
                 }
-                state.fault = Some(fault);
             }
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<State>> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_has_a_line_a_minute_at_most_while_a_sensor_is_silent() {
+        let (mut state, begun) = (State::default(), Instant::now());
+        let mut failed = |fault: &str, seconds| {
+            state.failed(fault.to_owned(), begun + Duration::from_secs(seconds))
+        };
+        assert!(failed("1.5 as utilization cannot be", 0));
+        for seconds in 1..600 {
+            let fault = format!("{seconds}.25 as utilization cannot be");
+            assert!(!failed(&fault, seconds), "{seconds}");
+        }
+        assert!(failed("another", 600), "it is long since the last one");
+        let said = (601..1200).filter(|it| failed(["one", "other"][*it as usize % 2], *it)).count();
+        assert_eq!(said, 9);
+        assert_eq!(state.failures, 1200);
+        assert!(state.fault.is_some_and(|fault| fault == "other"));
+    }
+
+    #[test]
+    fn a_sensor_that_comes_and_goes_is_said_once_a_minute_and_another_fault_at_once() {
+        let (mut state, begun) = (State::default(), Instant::now());
+        let mut said = |fault: &str, seconds| {
+            (state.fault, state.is_logged) = (None, false);
+            state.failed(fault.to_owned(), begun + Duration::from_secs(seconds))
+        };
+        assert_eq!((0..180).filter(|it| said("it is away", *it)).count(), 3);
+        assert!(said("it is broken", 181));
+    }
+
+    #[test]
+    fn a_fault_ends_when_the_last_reading_is_seen_to_hold() {
+        let text = "[[sensor]]\nname = \"ram\"\nmeasure = \"memory\"\n[origin]\nservers = [\"127.0.0.1:1\"]\n";
+        let policy = crate::config::parse(text, "policy").expect("a policy");
+        let sensors = Sensors::new(policy.sensors);
+        let fault = || sensors.states()[0].fault.clone();
+        sensors.took(0, Err(anyhow::anyhow!("no answer")));
+        sensors.took(0, Ok(Took::Nothing));
+        assert_eq!(fault().as_deref(), Some("no answer"));
+        sensors.took(0, Ok(Took::Holds));
+        assert_eq!(fault(), None);
     }
 }

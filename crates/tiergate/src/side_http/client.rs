@@ -1,24 +1,43 @@
 //! One request on a connection of its own.
 
-use anyhow::{Context, Result, anyhow};
+use super::addresses::Addresses;
+use anyhow::{Context, Result, anyhow, bail};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
 
-/// Gets a path of the server at `authority` (host and port). The caller bounds the time; dropped, it closes the connection.
+/// Gets a path of a server within that time. Dropped, it closes the connection.
 ///
 /// # Errors
-/// If there is no connection, no HTTP, or an answer of more than `len_max` bytes.
+/// If there is no connection, no HTTP, an answer of more than `len_max` bytes, or none in time.
 pub(crate) async fn get(
+    server: &Addresses,
+    path: &str,
+    headers: HeaderMap,
+    len_max: usize,
+    patience: Duration,
+) -> Result<(StatusCode, Bytes)> {
+    let until = Instant::now() + patience;
+    let stream = server.connect(until).await?;
+    let exchange = exchange(stream, server.authority(), path, headers, len_max);
+    match timeout_at(until, exchange).await {
+        Ok(answer) => answer,
+        Err(_) => bail!("does not answer within {patience:?}"),
+    }
+}
+
+async fn exchange(
+    stream: TcpStream,
     authority: &str,
     path: &str,
     headers: HeaderMap,
     len_max: usize,
 ) -> Result<(StatusCode, Bytes)> {
-    let stream = TcpStream::connect(authority).await.context("cannot connect")?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let mut request = Request::get(path).body(Empty::<Bytes>::new())?;
     *request.headers_mut() = headers;

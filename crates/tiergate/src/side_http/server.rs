@@ -1,5 +1,6 @@
 //! A listener: accepts a bounded number of connections, each for a bounded time.
 
+use super::guests::Guests;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
@@ -18,8 +19,10 @@ use tokio::time::{sleep, timeout};
 
 /// Connections at once; further ones wait in the listen queue. Scrapers and people need a handful.
 const CONNECTIONS_MAX: usize = 64;
-/// From a connection's first byte to the end of a request's head, and between two requests.
+/// From a connection's begin to the end of a request's head, and between two requests.
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+/// The same of strangers, who only need to show a token.
+const STRANGER_PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of a request head.
 const HEAD_LEN_MAX: usize = 16 * 1024;
 /// Header fields of a request.
@@ -30,6 +33,19 @@ const CONNECTION_LIFE_MAX: Duration = Duration::from_secs(120);
 const FAREWELL: Duration = Duration::from_secs(5);
 /// Pause after an accept that failed (no descriptors left), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Who reaches a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Crowd {
+    /// People and programs of the operator's: who finds it full waits.
+    Operators,
+    /// Anybody: who finds it full takes the place of one that has shown no token.
+    Strangers,
+}
+
+/// In an answer's extensions: it was given to one that has shown a token.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known;
 
 /// An answer, whole.
 pub(crate) type Answer = Response<Full<Bytes>>;
@@ -72,6 +88,7 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 pub(crate) async fn serve<F, R>(
     listener: std::net::TcpListener,
     whose: &'static str,
+    crowd: Crowd,
     answer: F,
 ) -> io::Result<()>
 where
@@ -80,18 +97,34 @@ where
 {
     let listener = TcpListener::from_std(listener)?;
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let guests = Guests::default();
     let mut failing = false;
     loop {
-        let place = Arc::clone(&places).acquire_owned().await;
-        let place = place.expect("the semaphore is never closed");
+        let place = match crowd {
+            Crowd::Operators => {
+                let place = Arc::clone(&places).acquire_owned().await;
+                Some(place.expect("the semaphore is never closed"))
+            }
+            Crowd::Strangers => None,
+        };
         match listener.accept().await {
             Ok((stream, peer)) => {
                 failing = false;
                 let answer = answer.clone();
-                tokio::spawn(async move {
-                    converse(stream, peer, answer).await;
-                    drop(place);
-                });
+                if crowd == Crowd::Operators {
+                    tokio::spawn(async move {
+                        converse(stream, peer, HEAD_PATIENCE, answer, || {}).await;
+                        drop(place);
+                    });
+                } else if let Some((seat, ended)) = guests.admit(peer.ip(), CONNECTIONS_MAX) {
+                    tokio::spawn(async move {
+                        let known = || seat.is_known();
+                        tokio::select! {
+                            () = converse(stream, peer, STRANGER_PATIENCE, answer, known) => {}
+                            _ = ended => {}
+                        }
+                    });
+                }
             }
             Err(fault) => {
                 if !std::mem::replace(&mut failing, true) {
@@ -103,18 +136,31 @@ where
     }
 }
 
-async fn converse<F, R>(stream: TcpStream, peer: SocketAddr, answer: F)
-where
+/// Answers the requests of a connection; `known` is called when one has shown a token.
+async fn converse<F, R>(
+    stream: TcpStream,
+    peer: SocketAddr,
+    head_patience: Duration,
+    answer: F,
+    known: impl Fn(),
+) where
     F: Fn(Request<Incoming>, SocketAddr) -> R,
     R: Future<Output = Answer>,
 {
+    let known = &known;
     let service = service_fn(move |request| {
         let answer = answer(request, peer);
-        async move { Ok::<_, std::convert::Infallible>(answer.await) }
+        async move {
+            let answer = answer.await;
+            if answer.extensions().get::<Known>().is_some() {
+                known();
+            }
+            Ok::<_, std::convert::Infallible>(answer)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
+        .header_read_timeout(head_patience)
         .max_buf_size(HEAD_LEN_MAX)
         .max_headers(FIELDS_MAX)
         .serve_connection(TokioIo::new(stream), service);
