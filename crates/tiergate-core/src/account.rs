@@ -13,7 +13,7 @@ use std::time::Duration;
 /// `arrived = admitted at once + queued + refused on arrival + served from the store on arrival`, and
 /// `arrived = finished + refused + served from the store + cancelled while waiting + waiting + running`, where running ones are
 /// counted by request ([`crate::gate::ClassState::requests`]), and those served from the store without the failures, which are
-/// among the finished ones.
+/// among the finished ones. A wait that has ended with a copy counts from when its owner has asked for the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassAccount {
     /// Requests that came in.

@@ -5,6 +5,7 @@ use crate::classify::Match;
 use crate::classify::score::Score;
 use crate::names::{ClassId, PolicerId, PoolId, ResourceId, RuleId};
 use crate::stored::Role;
+use crate::time::Moment;
 use std::time::Duration;
 
 /// A classified request, at the gate.
@@ -50,6 +51,8 @@ pub struct Arrival {
     pub bytes: u32,
     /// What a copy that is at hand may be served instead of ([`crate::stored::role`]).
     pub copy: Role,
+    /// Until when that copy may be served.
+    pub copy_until: Moment,
 }
 
 impl Arrival {
@@ -73,6 +76,7 @@ impl Arrival {
             slots: 1,
             bytes: 0,
             copy: Role::None,
+            copy_until: Moment::ZERO,
         }
     }
 

@@ -25,7 +25,7 @@ fn gate(slots: u32, queue_len_max: u32) -> Gate<()> {
 }
 
 fn with(copy: Role) -> Arrival {
-    Arrival { copy, ..Arrival::of(ClassId(0)) }
+    Arrival { copy, copy_until: Moment::from_millis(3_600_000), ..Arrival::of(ClassId(0)) }
 }
 
 fn arrive(gate: &mut Gate<()>, now: Moment, copy: Role) -> Result<Verdict, Instead> {
@@ -79,11 +79,48 @@ fn a_wait_that_would_end_with_a_refusal_ends_with_the_copy() {
     let Ok(Verdict::Queue(without)) = arrive(&mut gate, Moment::ZERO, Role::None) else {
         panic!("it waits")
     };
-    assert_eq!(gate.claim_with_copy(with_copy), Ok(Claim::Waiting));
+    assert_eq!(gate.claim_with_copy(with_copy, || true), Ok(Claim::Waiting));
     gate.tick(Moment::from_millis(101));
-    assert_eq!(gate.claim_with_copy(with_copy), Err(Instead::Refusal));
-    assert_eq!(gate.claim_with_copy(without), Ok(Claim::Rejected(Reason::DeadlineExpired)));
+    assert_eq!(gate.claim_with_copy(with_copy, || true), Err(Instead::Refusal));
+    assert_eq!(
+        gate.claim_with_copy(without, || true),
+        Ok(Claim::Rejected(Reason::DeadlineExpired))
+    );
     assert_eq!(counts(&gate), ([0, 1, 0], 1));
+}
+
+#[test]
+fn a_copy_that_is_too_old_or_gone_when_the_wait_ends_is_not_served() {
+    let until = |millis| Arrival { copy_until: Moment::from_millis(millis), ..with(Role::Refusal) };
+    for (millis, is_there, is_served) in
+        [(100, true, false), (101, true, true), (101, false, false)]
+    {
+        let mut gate = gate(1, 10);
+        let _slot = arrive(&mut gate, Moment::ZERO, Role::None).expect("a slot is free");
+        let waits = gate.arrive_with_copy(Moment::ZERO, until(millis), || ());
+        let Ok(Verdict::Queue(ticket)) = waits else { panic!("it waits") };
+        gate.tick(Moment::from_millis(101));
+        let claim = gate.claim_with_copy(ticket, || is_there);
+        let expected = match is_served {
+            true => Err(Instead::Refusal),
+            false => Ok(Claim::Rejected(Reason::DeadlineExpired)),
+        };
+        assert_eq!(claim, expected, "until {millis} ms, there: {is_there}");
+        assert_eq!(counts(&gate), ([0, u64::from(is_served), 0], u64::from(!is_served)));
+    }
+}
+
+#[test]
+fn one_who_leaves_before_it_takes_its_copy_is_counted_once() {
+    let mut gate = gate(1, 10);
+    let _slot = arrive(&mut gate, Moment::ZERO, Role::None).expect("a slot is free");
+    let Ok(Verdict::Queue(ticket)) = arrive(&mut gate, Moment::ZERO, Role::Refusal) else {
+        panic!("it waits")
+    };
+    gate.tick(Moment::from_millis(101));
+    gate.cancel(Moment::from_millis(101), ticket);
+    assert_eq!(counts(&gate), ([0, 1, 0], 0));
+    assert_eq!(gate.account().classes[0].cancelled_waiting, 0);
 }
 
 #[test]
@@ -96,7 +133,7 @@ fn a_slot_that_comes_free_goes_to_whom_waits_with_a_copy() {
         panic!("it waits")
     };
     gate.finish(Moment::from_millis(10), slot, served());
-    assert!(matches!(gate.claim_with_copy(ticket), Ok(Claim::Admitted(_))));
+    assert!(matches!(gate.claim_with_copy(ticket, || true), Ok(Claim::Admitted(_))));
     assert_eq!(counts(&gate), ([0, 0, 0], 0));
 }
 
@@ -196,7 +233,7 @@ type Waits = Vec<(Ticket, Role)>;
 
 fn take_news(gate: &mut Gate<()>, waits: &mut Waits, slots: &mut Vec<Slot>, copies: &mut u64) {
     while gate.next_effect().is_some() {}
-    waits.retain(|(ticket, role)| match gate.claim_with_copy(*ticket) {
+    waits.retain(|(ticket, role)| match gate.claim_with_copy(*ticket, || true) {
         Ok(Claim::Waiting) => true,
         Ok(Claim::Admitted(slot)) => {
             slots.push(slot);

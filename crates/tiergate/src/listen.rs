@@ -317,6 +317,7 @@ async fn secure(
     };
     peer.sni = tls::server_name(&stream).map(Into::into);
     peer.certificate = tls::client_name(&stream);
+    peer.has_certificate = tls::has_client_certificate(&stream);
     timer.arm(shared.config.load().policy.timeouts.request_head);
     match tls::is_http2(&stream) {
         true => http2::serve(stream, peer, None, timer, open, shared).await,

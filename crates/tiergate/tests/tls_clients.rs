@@ -103,11 +103,11 @@ fn uri(name: &str) -> SanType {
     SanType::URI(Ia5String::try_from(name).unwrap())
 }
 
-/// One connection: the name that the server sees, and whether the session was resumed.
-async fn meet(
+/// One connection: the name that the server sees, whether it sees a certificate, and whether the session was resumed.
+async fn meet_seen(
     server: &Arc<rustls::ServerConfig>,
     client: &Arc<ClientConfig>,
-) -> io::Result<(Option<String>, bool)> {
+) -> io::Result<(Option<String>, bool, bool)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let server = server.clone();
@@ -119,7 +119,8 @@ async fn meet(
         stream.write_all(b"!").await?;
         stream.flush().await?;
         stream.read_u8().await?;
-        io::Result::Ok(tls::client_name(&stream).map(|name| name.to_string()))
+        let name = tls::client_name(&stream).map(|name| name.to_string());
+        io::Result::Ok((name, tls::has_client_certificate(&stream)))
     });
     let name = ServerName::try_from("server.test").unwrap();
     let stream = TcpStream::connect(address).await?;
@@ -128,7 +129,18 @@ async fn meet(
     stream.read_u8().await?;
     stream.write_all(b"?").await?;
     let resumed = stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed);
-    Ok((serving.await.unwrap()?, resumed))
+    let (name, has_certificate) = serving.await.unwrap()?;
+    Ok((name, has_certificate, resumed))
+}
+
+/// The same without whether it has a certificate, which a name says already.
+async fn meet(
+    server: &Arc<rustls::ServerConfig>,
+    client: &Arc<ClientConfig>,
+) -> io::Result<(Option<String>, bool)> {
+    let (name, has_certificate, resumed) = meet_seen(server, client).await?;
+    assert!(has_certificate || name.is_none());
+    Ok((name, resumed))
 }
 
 #[tokio::test]
@@ -147,8 +159,9 @@ async fn the_name_is_the_certificates() {
         (None, vec![], None),
     ] {
         let client = authority.client(Some(authority.sign(common, names)));
-        let (name, _) = meet(&server, &client).await.unwrap();
+        let (name, has_certificate, _) = meet_seen(&server, &client).await.unwrap();
         assert_eq!(name.as_deref(), expected);
+        assert!(has_certificate, "with or without a name");
     }
 }
 
@@ -163,6 +176,7 @@ async fn who_has_no_certificate_of_ours_has_no_name() {
     let forged = ours.client(Some(theirs.sign(Some("alice"), vec![])));
     let seen = async |server, client| meet(server, client).await.map(|(name, _)| name);
     assert_eq!(seen(&optional, &none).await.unwrap(), None);
+    assert!(!meet_seen(&optional, &none).await.unwrap().1);
     assert_eq!(seen(&optional, &good).await.unwrap().as_deref(), Some("alice"));
     assert!(seen(&optional, &forged).await.is_err());
     assert!(seen(&required, &none).await.is_err());

@@ -95,7 +95,7 @@ impl<T> Backlog<T> {
             running: arrival.running,
             late: false,
             again: false,
-            copy: arrival.copy != Role::None,
+            copy: (arrival.copy != Role::None).then_some(arrival.copy_until),
             adapted: arrival.adapted,
             rule: arrival.rule,
             slots: arrival.slots.max(1),
@@ -118,7 +118,7 @@ impl<T> Backlog<T> {
     pub(crate) fn waits_again(&mut self, ticket: Ticket) {
         let waiter = &mut self.waiters[ticket.0.index()];
         // It is counted by its slot.
-        (waiter.again, waiter.copy) = (true, false);
+        (waiter.again, waiter.copy) = (true, None);
     }
 
     /// Ends the wait with `state`: leaves every queue, keeps the entry for its owner. O(log n).

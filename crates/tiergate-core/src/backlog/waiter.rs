@@ -22,8 +22,8 @@ pub(crate) enum State {
     Granted(Granted),
     /// Was refused; its owner does not know yet.
     Refused(Reason),
-    /// Gets a copy instead of a refusal; its owner does not know yet.
-    Stored,
+    /// Gets a copy instead of a refusal for this reason, if it is still there; its owner does not know yet, and it is not counted.
+    Stored(Reason),
 }
 
 /// A slot that was granted to a waiter.
@@ -55,8 +55,8 @@ pub(crate) struct Waiter<T> {
     pub(crate) late: bool,
     /// Whether it had a slot before, which was lent, and so was counted.
     pub(crate) again: bool,
-    /// Whether a copy is at hand that is served instead of a refusal.
-    pub(crate) copy: bool,
+    /// Until when a copy is at hand that is served instead of a refusal.
+    pub(crate) copy: Option<Moment>,
     /// The level of its answer.
     pub(crate) adapted: Option<Adapted>,
     /// The rule that decided its class.

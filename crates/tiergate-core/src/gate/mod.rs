@@ -233,14 +233,18 @@ impl<T> Gate<T> {
 
     /// What has become of the ticket of a request without a copy. A stale ticket counts as reconfigured away.
     pub fn claim(&mut self, ticket: Ticket) -> Claim {
-        self.claim_with_copy(ticket).expect("it has no copy")
+        self.claim_with_copy(ticket, || false).expect("it has no copy")
     }
 
-    /// What has become of a ticket.
+    /// What has become of a ticket. `is_there` says whether the copy may still be served; it is asked once, and only if that matters.
     ///
     /// # Errors
     /// The wait is over, and the copy is to be served instead of a refusal.
-    pub fn claim_with_copy(&mut self, ticket: Ticket) -> Result<Claim, Instead> {
+    pub fn claim_with_copy(
+        &mut self,
+        ticket: Ticket,
+        is_there: impl FnOnce() -> bool,
+    ) -> Result<Claim, Instead> {
         let pool = self.pool_of_mut(ticket.pool);
         let ticket = ticket.waiter;
         let Some(waiter) = pool.backlog.waiter(ticket) else {
@@ -257,9 +261,15 @@ impl<T> Gate<T> {
                 pool.backlog.remove(ticket);
                 Claim::Rejected(reason)
             }
-            State::Stored => {
+            State::Stored(reason) => {
+                let class = pool.classes.entered(waiter.class);
                 pool.backlog.remove(ticket);
-                return Err(Instead::Refusal);
+                if is_there() {
+                    pool.account.stored(class, Instead::Refusal);
+                    return Err(Instead::Refusal);
+                }
+                pool.account.refused(class, reason);
+                Claim::Rejected(reason)
             }
         })
     }
@@ -433,8 +443,13 @@ impl<T> Pool<T> {
                 let outcome = Outcome { left, ..Outcome::without_answer(End::Cancelled) };
                 self.finish(common, now, slot, &outcome);
             }
+            State::Stored(_) => {
+                let class = self.classes.entered(class);
+                self.account.stored(class, Instead::Refusal);
+                self.backlog.remove(ticket);
+            }
             // Already counted as refused.
-            State::Refused(_) | State::Stored => self.backlog.remove(ticket),
+            State::Refused(_) => self.backlog.remove(ticket),
         }
     }
 

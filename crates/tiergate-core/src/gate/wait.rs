@@ -8,7 +8,6 @@ use crate::admit::feasible;
 use crate::backlog::{DROPS_MAX, Granted, Room, State, Ticket};
 use crate::names::{ClassId, LaneId, ResourceId};
 use crate::reason::Reason;
-use crate::stored::Instead;
 use crate::time::Moment;
 use std::time::Duration;
 
@@ -372,15 +371,15 @@ impl<T> Pool<T> {
         let (class, running, flow) = (waiter.class, waiter.running, waiter.flow);
         let (lane, adapted) = (waiter.lane, waiter.adapted);
         let (again, waited) = (waiter.again, now.since(waiter.arrived));
-        let stored = waiter.copy && is_replaced(reason);
+        let stored = waiter.copy.is_some_and(|until| now <= until) && is_replaced(reason);
         if matches!(reason, Reason::DeadlineExpired | Reason::QueueDelay) {
             self.has_waited(now, lane, flow, running, waited);
         }
         self.count_drain(now, lane, running);
         self.parts(lane);
         if stored {
-            self.account.stored(class, Instead::Refusal);
-            let wake = self.backlog.settle(ticket, State::Stored);
+            // Its owner finds out whether the copy is still true.
+            let wake = self.backlog.settle(ticket, State::Stored(reason));
             common.effects.wake(wake);
             return class;
         }

@@ -27,7 +27,7 @@ pub enum Fate {
     Keep(Terms),
     /// It is not kept; a copy that there is stays.
     Pass,
-    /// It says that what was kept is no longer true: copies of the target go.
+    /// It says that what was kept is no longer true: the copy that its request would have got goes.
     Drop,
 }
 
@@ -46,30 +46,26 @@ pub struct Terms {
 
 /// What becomes of the answer to a request with these fields.
 ///
-/// Source: RFC 9111 §3 and §3.5. Stricter: an answer to a request with a cookie is kept only if it says `public`, one to a request with
-/// another credential if it says `public` or `s-maxage`; only 200 is kept; `no-cache` and a list of fields count as a whole.
+/// Source: RFC 9111 §3 and §3.5. Stricter: an answer to a request with a cookie or another credential is kept only if it says
+/// `public`; only 200 is kept; `no-cache` and a list of fields count as a whole.
 pub fn keep(asked: &Asked, request: &[Field<'_>], answer: &Answer<'_>) -> Fate {
     let said = Directives::of(answer.fields, "cache-control");
     // RFC 9213: what holds for others in front of the origin is not less true here.
     let cdn = Directives::of(answer.fields, "cdn-cache-control");
     let forbids = |it: &Directives| it.no_store || it.no_cache || it.private;
     let forbidden = forbids(&said) || forbids(&cdn);
-    let is_anonymous = asked.credentials == Credentials::None;
+    // What one user may not see, others may; and what may not be planted may not make copies go.
+    let speaks_for_all = asked.credentials == Credentials::None && asked.keeps && answer.is_full;
     match answer.status {
-        // What one user may not see, others may.
-        404 | 410 if is_anonymous && answer.is_full => return Fate::Drop,
-        200 if forbidden && is_anonymous && answer.is_full => return Fate::Drop,
+        404 | 410 if speaks_for_all => return Fate::Drop,
+        200 if forbidden && speaks_for_all => return Fate::Drop,
         200 if forbidden || !asked.keeps || !answer.is_full || !answer.is_framed => {
             return Fate::Pass;
         }
         200 => {}
         _ => return Fate::Pass,
     }
-    let may = match asked.credentials {
-        Credentials::None => true,
-        Credentials::Identity => said.public || said.s_maxage.is_some(),
-        Credentials::Cookie => said.public,
-    };
+    let may = asked.credentials == Credentials::None || said.public;
     let has =
         |name: &str| answer.fields.iter().any(|it| it.name.eq_ignore_ascii_case(name.as_bytes()));
     if !may || ["set-cookie", "set-cookie2", "content-range", "trailer"].into_iter().any(has) {

@@ -1,22 +1,9 @@
 //! What a request says of copies.
 
 use super::directives::{Directives, members};
+use super::names::{is_credential, is_misleading, is_plain_option};
 use crate::request::Field;
 use std::time::Duration;
-
-/// Fields by which some frameworks serve another page than the target names, or name another host in it: an answer to a request with
-/// one of them could be planted for others.
-const MISLEADING: [&str; 9] = [
-    "x-original-url",
-    "x-rewrite-url",
-    "x-http-method-override",
-    "x-http-method",
-    "x-method-override",
-    "x-host",
-    "x-original-host",
-    "x-forwarded-server",
-    "forwarded-host",
-];
 
 /// By what a request may be one user's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +11,7 @@ pub enum Credentials {
     /// By nothing.
     #[default]
     None,
-    /// `Authorization`, a client certificate, or a verified key or token.
+    /// A client certificate, or a field that carries a key or a token, such as `Authorization`; nobody need have checked it.
     Identity,
     /// `Cookie`, whatever else there is.
     Cookie,
@@ -37,21 +24,29 @@ pub struct Asked {
     pub credentials: Credentials,
     /// Its answer may be kept, as far as the request is concerned.
     pub keeps: bool,
+    /// It may be answered without a body, because its client has a copy: it is not the one to bring a new one.
+    pub is_conditional: bool,
     /// The oldest copy that it takes instead of waiting, where it says one (`no-cache`: zero). Instead of a refusal it takes any: no
     /// answer is worse than an old one.
     pub age_max: Option<Duration>,
 }
 
 impl Asked {
-    /// Of a request; `identified`: its client has proven who it is by other means than the fields. `None`: copies do not concern it. Only
-    /// GET has an answer that is kept, and only GET and HEAD get one.
+    /// Of a request; `identified`: its client says who it is by other means than fields whose names tell. `fields` are those that are
+    /// believed, which the origin gets. `None`: copies do not concern it. Only GET has an answer that is kept, and only GET and HEAD
+    /// get one. O(bytes of names).
     pub fn of(method: &[u8], fields: &[Field<'_>], identified: bool) -> Option<Self> {
         let head_only = match method {
             b"GET" => false,
             b"HEAD" => true,
             _ => return None,
         };
-        let mut asked = Asked { credentials: Credentials::None, keeps: !head_only, age_max: None };
+        let mut asked = Asked {
+            credentials: Credentials::None,
+            keeps: !head_only,
+            is_conditional: false,
+            age_max: None,
+        };
         if identified {
             asked.credentials = Credentials::Identity;
         }
@@ -59,18 +54,22 @@ impl Asked {
         let mut controls = false;
         for Field { name, value } in fields {
             let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+            asked.keeps &= !is_misleading(name, value);
             match name.len() {
                 5 if is("range") => return None,
                 6 if is("cookie") => asked.credentials = Credentials::Cookie,
                 6 if is("pragma") => pragma |= members(value).any(|it| it == b"no-cache"),
                 7 if is("upgrade") => return None,
                 8 if is("if-match") || is("if-range") => return None,
-                13 if is("authorization") => {
-                    asked.credentials = asked.credentials.max(Credentials::Identity);
-                }
+                // Whatever it names does not reach the origin, which may vary by it all the same.
+                10 if is("connection") => asked.keeps &= members(value).all(is_plain_option),
+                13 if is("if-none-match") => asked.is_conditional = true,
+                17 if is("if-modified-since") => asked.is_conditional = true,
                 13 if is("cache-control") => controls = true,
                 19 if is("if-unmodified-since") => return None,
-                _ if MISLEADING.iter().any(|it| is(it)) => asked.keeps = false,
+                _ if is_credential(name) => {
+                    asked.credentials = asked.credentials.max(Credentials::Identity);
+                }
                 _ => {}
             }
         }

@@ -6,8 +6,10 @@
 //! | `asked` | what a request says of copies |
 //! | `answer` | whether an answer may be kept, and its terms |
 //! | `directives` | the members of `Cache-Control` |
+//! | `names` | what the names of a request's fields say |
 //! | `vary` | the fields that tell one copy from another |
-//! | `role` | whether a copy may be served, and in which situation |
+//! | `role` | whether a copy may be served, in which situation, and who replaces it |
+//! | `variants` | which copy of a target makes room for another |
 //!
 //! Source: RFC 9111, as far as a shared cache goes; stricter where that is cheap. Copies are for overload only: a request that can be
 //! served at once goes to the server, so freshness says nothing, and the age that the policy sets is the bound. What an origin says
@@ -18,14 +20,18 @@
 mod answer;
 mod asked;
 mod directives;
+mod names;
 mod role;
 #[cfg(test)]
 mod tests;
+mod variants;
 mod vary;
 
 pub use answer::{Answer, Fate, Terms, keep};
 pub use asked::{Asked, Credentials, is_unsafe};
-pub use role::{Held, Role, is_usable, role};
+pub use names::{FORWARDED, is_called};
+pub use role::{Held, Role, is_usable, role, takes_over};
+pub use variants::{Room, room};
 pub use vary::{VARY_MAX, VARY_VALUE_MAX, selects};
 
 use crate::named::named;

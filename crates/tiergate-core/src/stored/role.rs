@@ -2,6 +2,7 @@
 
 use super::answer::Terms;
 use super::asked::{Asked, Credentials};
+use crate::admit::connections::Level;
 use std::time::Duration;
 
 /// What a copy that is at hand may be served instead of.
@@ -37,6 +38,11 @@ impl Held<'_> {
     fn end(&self) -> Duration {
         self.age_max.min(self.terms.age_max)
     }
+
+    /// For how long it may still be served.
+    pub fn left(&self) -> Duration {
+        self.end().saturating_sub(self.age())
+    }
 }
 
 /// Whether the request may get the copy at all.
@@ -54,10 +60,21 @@ pub fn role(asked: &Asked, copy: &Held<'_>, begin_refresh: impl FnOnce() -> bool
     if !is_usable(asked, copy) {
         Role::None
     } else if asked.age_max.is_some_and(|most| copy.age() > most)
-        || copy.age() >= copy.end() / 2 && asked.keeps && begin_refresh()
+        || copy.age() >= copy.end() / 2 && can_refresh(asked) && begin_refresh()
     {
         Role::Refusal
     } else {
         Role::Both
     }
+}
+
+/// Whether the request's answer may replace a copy, as far as the request says.
+fn can_refresh(asked: &Asked) -> bool {
+    asked.keeps && !asked.is_conditional
+}
+
+/// Whether a request of this importance (0 the most) is to replace a copy, though `other` is on its way to do that. A more important one takes
+/// it over: it waits for less long.
+pub fn takes_over(own: Level, other: Option<Level>) -> bool {
+    other.is_none_or(|other| own < other)
 }

@@ -120,12 +120,16 @@ fn credentials_need_the_origins_word() {
         (cookie, "Cache-Control: public\nVary: Cookie", false),
         (authorization, "", false),
         (authorization, "Cache-Control: must-revalidate, max-age=60", false),
-        (authorization, "Cache-Control: s-maxage=60", true),
+        (authorization, "Cache-Control: s-maxage=60", false),
         (authorization, "Cache-Control: public", true),
         (authorization, "Cache-Control: public\nVary: Authorization", false),
         (both, "Cache-Control: s-maxage=60", false),
         (both, "Cache-Control: public", true),
         ("", "Vary: Cookie", true),
+        ("X-Api-Key: x", "", false),
+        ("X-Api-Key: x", "Cache-Control: s-maxage=60", false),
+        ("X-Api-Key: x", "Cache-Control: public\nVary: X-Api-Key", false),
+        ("", "Vary: X-Api-Key", true),
         ("X-Original-URL: /admin", "Cache-Control: public", false),
         ("X-HTTP-Method-Override: DELETE", "", false),
         ("Cache-Control: no-store", "Cache-Control: public", false),
@@ -140,9 +144,100 @@ fn credentials_need_the_origins_word() {
 }
 
 #[test]
+fn fields_that_carry_keys_are_credentials_whoever_checks_them() {
+    for name in [
+        "Authorization",
+        "X-Auth",
+        "X_AUTH_TOKEN",
+        "Api-Key",
+        "api_key",
+        "ApiKey",
+        "X-Access-Token",
+        "X-Amz-Security-Token",
+        "X-CSRF-Token",
+        "X-Client-Secret",
+        "Mcp-Session-Id",
+        "Cf-Access-Jwt-Assertion",
+        "X-Forwarded-User",
+    ] {
+        let line = format!("{name}: x");
+        assert_eq!(asked(&line).credentials, Credentials::Identity, "{name}");
+    }
+    for name in ["Accept", "User-Agent", "Origin", "Sec-CH-UA", "X-Requested-With", "Traceparent"] {
+        assert_eq!(asked(&format!("{name}: x")).credentials, Credentials::None, "{name}");
+    }
+    assert_eq!(asked("Cookie: a=1\nX-Api-Key: x").credentials, Credentials::Cookie);
+}
+
+#[test]
+fn what_may_mislead_is_neither_kept_nor_makes_copies_go() {
+    for field in [
+        "X_Original_URL: /admin",
+        "X-Original-Method: x",
+        "x-rewrite-path: x",
+        "X-HTTP-Method-Override: x",
+        "X-HTTP_Verb-Override: x",
+        "X-HTTP-Method: x",
+        "X-Method-Override: x",
+        "X_Host: x",
+        "X-Forwarded: x",
+        "X-Forwarded-Server: x",
+        "X-Forwarded-Scheme: x",
+        "X-Forwarded-Ssl: on",
+        "X_Forwarded_Host: x",
+        "Front-End-Https: on",
+        "X-Url-Scheme: https",
+        "X-Invoke-Path: x",
+        "X-Middleware-Prefetch: 1",
+        "X-Now-Route-Matches: 1",
+        "Tiergate-Level: 1/3",
+        "Tiergate-Level: full",
+        "Connection: Origin",
+        "Connection: close, accept-language",
+    ] {
+        assert!(!asked(field).keeps, "{field}");
+        assert_eq!(fate(field, "Cache-Control: public"), Fate::Pass, "{field}");
+        assert_eq!(fate_of(field, 404, ""), Fate::Pass, "{field}");
+        assert_eq!(fate(field, "Cache-Control: no-store"), Fate::Pass, "{field}");
+    }
+    for field in [
+        "X-Forwarded-For: x",
+        "X-Forwarded-Proto: https",
+        "x-forwarded-host: a",
+        "Tiergate-Level: 3/3",
+        "X-Requested-With: x",
+        "Connection: keep-alive, TE, Proxy-Connection",
+        "Connection:",
+    ] {
+        assert!(asked(field).keeps, "{field}");
+    }
+}
+
+#[test]
+fn the_copy_that_nobody_asked_for_makes_room() {
+    for (hits, expected) in [
+        (&[3, 0, 1, 0][..], Room::InPlaceOf(1)),
+        (&[0], Room::InPlaceOf(0)),
+        (&[1, 2], Room::None),
+        (&[], Room::None),
+    ] {
+        assert_eq!(room(hits.iter().copied()), expected, "{hits:?}");
+    }
+}
+
+#[test]
+fn a_more_important_request_takes_the_replacement_over() {
+    for (own, other, expected) in
+        [(3, None, true), (2, Some(3), true), (3, Some(3), false), (4, Some(3), false)]
+    {
+        assert_eq!(takes_over(own, other), expected, "{own} and {other:?}");
+    }
+}
+
+#[test]
 fn only_public_copies_are_for_requests_with_credentials() {
     let (own, public) = (kept("", ""), kept("", "Cache-Control: public"));
-    let shared = kept("Authorization: x", "Cache-Control: s-maxage=600");
+    let shared = kept("", "Cache-Control: s-maxage=600");
     for request in ["Cookie: a=1", "Authorization: x"] {
         let usable = |terms: &Terms| {
             is_usable(&asked(request), &Held { terms, kept: Duration::ZERO, age_max: MINUTE })
@@ -237,12 +332,29 @@ fn half_of_its_time_over_one_request_replaces_a_copy() {
         ("Cookie: a", 1, true, Role::None),
         // What it brings would not be kept.
         ("X-Host: evil", 50, true, Role::Both),
+        ("Connection: origin", 50, true, Role::Both),
+        ("If-None-Match: \"a\"", 50, true, Role::Both),
+        ("If-Modified-Since: x", 50, true, Role::Both),
     ] {
         assert_eq!(role_of(request, kept, free), expected, "{request} after {kept} s");
     }
 }
 
 proptest! {
+    /// Comparing in place says what joining and comparing says.
+    #[test]
+    fn selects_compares_joined_values(
+        kept in prop::option::of("[a, ]{0,6}"),
+        values in prop::collection::vec("[a, ]{0,3}", 0..4),
+    ) {
+        let request: Vec<_> =
+            values.iter().map(|it| Field { name: b"X", value: it.as_bytes() }).collect();
+        let joined = (!values.is_empty()).then(|| values.join(", "));
+        let vary = |it: Option<String>| [("x".into(), it.map(String::into_bytes))];
+        prop_assert!(selects(&vary(joined.clone()), &request));
+        prop_assert_eq!(selects(&vary(kept.clone()), &request), kept == joined);
+    }
+
     /// Whatever else is said: nothing private gets out, and nothing is older than the policy has it.
     #[test]
     fn nothing_is_kept_or_served_against_the_rules(
@@ -265,7 +377,7 @@ proptest! {
             prop_assert!(!says("private") && !says("no-store") && !says("Set-Cookie") && !says("*"));
             prop_assert!(!request.contains("no-store") && !request.contains("X-Host"));
             prop_assert!(!request.contains("Cookie") || says("public") && !says("Vary: Cookie"));
-            prop_assert!(!request.contains("Authorization") || says("public") || says("s-maxage"));
+            prop_assert!(!request.contains("Authorization") || says("public"));
             let age_max = Duration::from_secs(age_max);
             let held = Held { terms: &terms, kept: Duration::from_secs(after), age_max };
             let is_served = role(&asked(&other), &held, || true) != Role::None;

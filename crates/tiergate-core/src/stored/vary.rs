@@ -2,6 +2,7 @@
 
 use super::asked::{Asked, Credentials};
 use super::directives::members;
+use super::names::is_credential;
 use crate::request::Field;
 
 /// Most fields that `Vary` may name.
@@ -19,7 +20,8 @@ pub(super) fn names(answer: &[Field<'_>], asked: &Asked) -> Option<Vec<Box<str>>
         let is_users = match name.as_str() {
             "*" => true,
             "cookie" => asked.credentials == Credentials::Cookie,
-            "authorization" => asked.credentials != Credentials::None,
+            // Its value would be kept, too.
+            name if is_credential(name.as_bytes()) => asked.credentials != Credentials::None,
             // The gateway writes these: whose request it is, says the connection.
             "x-forwarded-for" | "x-real-ip" | "forwarded" => true,
             _ => false,
@@ -50,7 +52,21 @@ pub(super) fn value(name: &str, request: &[Field<'_>]) -> Option<Vec<u8>> {
     Some(all)
 }
 
-/// Whether a copy that was kept with these values of fields is for a request with those fields. O(fields).
+/// Whether a copy that was kept with these values of fields is for a request with those fields. O(bytes of fields), without an allocation.
 pub fn selects(kept: &[(Box<str>, Option<Vec<u8>>)], request: &[Field<'_>]) -> bool {
-    kept.iter().all(|(name, kept)| value(name, request) == *kept)
+    kept.iter().all(|(name, kept)| is_value(name, kept.as_deref(), request))
+}
+
+/// Whether `kept` is what [`value`] says of the field.
+fn is_value(name: &str, kept: Option<&[u8]>, request: &[Field<'_>]) -> bool {
+    let mut found = request.iter().filter(|it| it.name.eq_ignore_ascii_case(name.as_bytes()));
+    let (first, kept) = match (found.next(), kept) {
+        (None, None) => return true,
+        (Some(first), Some(kept)) => (first, kept),
+        _ => return false,
+    };
+    let rest = found.try_fold(kept.strip_prefix(first.value), |rest, more| {
+        Some(rest?.strip_prefix(b", ")?.strip_prefix(more.value))
+    });
+    rest.flatten().is_some_and(<[u8]>::is_empty)
 }

@@ -26,6 +26,8 @@ pub struct Peer {
     pub sni: Option<Arc<str>>,
     /// The name in its verified certificate.
     pub certificate: Option<Arc<str>>,
+    /// Whether it has one, with or without a name in it.
+    pub has_certificate: bool,
     /// Whether the connection is passed on for a client that is not known: then nothing that it says of others
     /// is believed, although `address` is that of a trusted peer.
     pub is_stranger: bool,
@@ -51,6 +53,7 @@ impl Peer {
             listener,
             sni: None,
             certificate: None,
+            has_certificate: false,
             is_stranger: false,
             dscp: RequestView::DSCP_UNKNOWN,
             by_v6: address.ip().to_canonical().is_ipv6(),

@@ -78,8 +78,8 @@ fn a_slot_that_goes_back_wakes_the_first_waiter_and_is_timed_by_the_doors_clock(
     let door = door();
     let slot = admitted(&door);
     let (first, second) = (Arc::new(Task::default()), Arc::new(Task::default()));
-    let mut first_wait = pin!(waiting(&door, &first).wait(&ARRIVAL, |_| Poll::Pending));
-    let mut second_wait = pin!(waiting(&door, &second).wait(&ARRIVAL, |_| Poll::Pending));
+    let mut first_wait = pin!(waiting(&door, &first).wait(&ARRIVAL, || false, |_| Poll::Pending));
+    let mut second_wait = pin!(waiting(&door, &second).wait(&ARRIVAL, || false, |_| Poll::Pending));
     assert!(poll(first_wait.as_mut()).is_pending());
     pass(Duration::from_millis(30));
     drop(slot);
@@ -105,7 +105,7 @@ fn a_waiter_whose_client_has_left_or_that_is_dropped_leaves_the_backlog() {
     let door = door();
     let _slot = admitted(&door);
     let task = Arc::new(Task::default());
-    let mut wait = pin!(waiting(&door, &task).wait(&ARRIVAL, |_| Poll::Ready(())));
+    let mut wait = pin!(waiting(&door, &task).wait(&ARRIVAL, || false, |_| Poll::Ready(())));
     assert!(matches!(poll(wait.as_mut()), Poll::Ready(None)));
     drop(waiting(&door, &task));
     let state = door.gate().states().next().expect("there is one class");
@@ -123,7 +123,7 @@ fn a_deadline_asks_for_an_earlier_tick_which_refuses_the_waiter() {
     while door.poll_earlier(&context).is_ready() {}
     let asked = ticker.woken();
     let task = Arc::new(Task::default());
-    let mut wait = pin!(waiting(&door, &task).wait(&ARRIVAL, |_| Poll::Pending));
+    let mut wait = pin!(waiting(&door, &task).wait(&ARRIVAL, || false, |_| Poll::Pending));
     assert_eq!(ticker.woken(), asked + 1, "its deadline comes before {idle:?}");
     assert!(door.poll_earlier(&context).is_ready());
     assert!(door.poll_earlier(&context).is_pending(), "said once");

@@ -28,15 +28,17 @@ impl<'d> Waiting<'d> {
         Waiting { door, ticket: Some(ticket) }
     }
 
-    /// The end of the wait of the request that arrived so: its slot, or the copy that was at hand. `gone` is polled too; once it is ready the
-    /// request leaves the backlog, and `None` is returned. Cancel safe.
+    /// The end of the wait of the request that arrived so: its slot, or the copy that was at hand, if `has_copy` says
+    /// that it may still be served. `gone` is polled too; once it is ready the request leaves the backlog, and `None` is returned.
+    /// Cancel safe.
     pub async fn wait(
         mut self,
         arrival: &Arrival,
+        has_copy: impl Fn() -> bool,
         mut gone: impl FnMut(&mut Context<'_>) -> Poll<()>,
     ) -> Option<Result<Settled<'d>, Refused>> {
         poll_fn(|context| {
-            if let Poll::Ready(settled) = self.poll_settled(arrival) {
+            if let Poll::Ready(settled) = self.poll_settled(arrival, &has_copy) {
                 return Poll::Ready(Some(settled));
             }
             gone(context).map(|()| None)
@@ -44,10 +46,14 @@ impl<'d> Waiting<'d> {
         .await
     }
 
-    fn poll_settled(&mut self, arrival: &Arrival) -> Poll<Result<Settled<'d>, Refused>> {
+    fn poll_settled(
+        &mut self,
+        arrival: &Arrival,
+        has_copy: impl Fn() -> bool,
+    ) -> Poll<Result<Settled<'d>, Refused>> {
         let ticket = self.ticket.expect("polled only until it is settled");
         let mut gate = self.door.gate();
-        let settled = match gate.claim_with_copy(ticket) {
+        let settled = match gate.claim_with_copy(ticket, has_copy) {
             Err(instead) => Ok(Settled::Stored(instead)),
             Ok(Claim::Waiting) => return Poll::Pending,
             Ok(Claim::Admitted(slot)) => Ok(Settled::Slot(SlotGuard::new(self.door, slot))),

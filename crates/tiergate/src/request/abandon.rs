@@ -20,6 +20,7 @@ use crate::observe::counters::Abandoned;
 use crate::origin::stream::OriginStream;
 use crate::origin::{Lease, Place};
 use crate::shared::{Config, OwnedDoor, Shared};
+use crate::stored::Change;
 use crate::stream::poll_fill_held;
 use crate::timers::Timer;
 use std::future::poll_fn;
@@ -54,11 +55,16 @@ struct Remnant {
     left: Moment,
     /// It has taken longer than is usual, and the gate was told.
     overstays: bool,
+    /// What it changes, as long as its answer is not known.
+    change: Option<Change>,
 }
 
 impl<C: Client> Request<'_, '_, C> {
     /// The client has left: if its request is at the origin, sees to it that its slot tells the truth.
     pub(super) fn abandon(&mut self) {
+        // Where its answer is not awaited, it counts as having succeeded.
+        let is_sent = self.origin.is_some() && self.record.status == 0;
+        let change = if is_sent { self.change() } else { None };
         let rest = self.rest.take();
         let (place, stream) = (self.place.take(), self.origin.take());
         let (Some(rest), Some(mut place), Some(stream)) = (rest, place, stream) else { return };
@@ -85,6 +91,7 @@ impl<C: Client> Request<'_, '_, C> {
             head_only: self.facts.head_only,
             left: clock::now(),
             overstays: false,
+            change,
         };
         tokio::spawn(remnant.see_to_the_end(way));
     }
@@ -229,6 +236,7 @@ impl Remnant {
         if let Some((status, body)) = body {
             self.rest.body = Some(body);
             self.place.found(status);
+            self.change.take().into_iter().for_each(|change| change.answered(status));
             self.slot.answered(clock::now(), len);
         }
         Some(Ok(()))

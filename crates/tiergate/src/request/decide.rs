@@ -13,6 +13,7 @@ use crate::client::seam::Client;
 use crate::door::Entry;
 use crate::respond::Format;
 use crate::shared::{Config, Shared};
+use crate::stored::StoredRequest;
 use std::cell::RefCell;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -20,6 +21,7 @@ use std::task::Context;
 use tiergate_core::classify::path::{Buffers, Paths, normalise};
 use tiergate_core::gate::{Arrival, Refused};
 use tiergate_core::request::{Field, RequestView};
+use tiergate_core::stored::is_unsafe;
 use tiergate_wire::http1::{
     self, FieldRoom, FieldTable, ForwardInfo, Framing, HeadError, Parsed, RequestHead,
 };
@@ -46,12 +48,14 @@ pub(super) enum Decision<'d> {
 pub(super) struct Go<'d> {
     /// What is kept of the head.
     pub(super) facts: RequestFacts,
-    /// The head as it goes to the origin.
+    /// The head as it goes to the origin; room for an answer's if the request does not go there.
     pub(super) head: Vec<u8>,
     /// The slot, or the wait for it.
     pub(super) entry: Entry<'d>,
     /// The format of a refusal.
     pub(super) format: Format,
+    /// Its part in the store.
+    pub(super) stored: Option<Box<StoredRequest>>,
 }
 
 thread_local! {
@@ -115,7 +119,7 @@ fn decide_in<'d, C: Client>(
         None => judge(shared, config, &input, context),
         Some(_) => Judged::not_asked(config, &input),
     };
-    let (facts, verdict) = facts(config, client, &head, fields, address, judged);
+    let (facts, verdict, stored) = facts(config, client, &head, fields, address, judged);
     if let Some((status, why)) = wrong {
         return Decision::Unclear(facts, status, why);
     }
@@ -130,8 +134,11 @@ fn decide_in<'d, C: Client>(
         Entry::Later(_) => Format::accepted(fields),
     };
     let quality = Quality::of(&config.policy.plan, &facts.arrival);
-    let head = origin_head::<C>(config, peer, trusted, &head, &table, quality);
-    Decision::Go(Go { facts, head, entry, format })
+    let head = match entry {
+        Entry::Stored(_) => buffers::text(),
+        _ => origin_head::<C>(config, peer, trusted, &head, &table, quality),
+    };
+    Decision::Go(Go { facts, head, entry, format, stored })
 }
 
 /// Whether the request may be forwarded; says whether its body is to be gathered first.
@@ -193,7 +200,7 @@ fn facts<'d, C: Client>(
     fields: &[Field<'_>],
     address: IpAddr,
     judged: Judged<'d>,
-) -> (RequestFacts, Result<Option<Entry<'d>>, Refused>) {
+) -> (RequestFacts, Result<Option<Entry<'d>>, Refused>, Option<Box<StoredRequest>>) {
     let Judged { arrival, session, observed, stored, left, verdict } = judged;
     let preemptible = is_preemptible(config, &arrival) && is_safe_to_preempt(head);
     let facts = RequestFacts {
@@ -210,10 +217,10 @@ fn facts<'d, C: Client>(
         arrival,
         session,
         observed,
-        stored,
+        changes: config.store.is_some() && is_unsafe(head.method),
         limit: left.map(Box::new),
     };
-    (facts, verdict)
+    (facts, verdict, stored)
 }
 
 fn is_preemptible(config: &Config, arrival: &Arrival) -> bool {

@@ -70,6 +70,8 @@ impl<C: Client> Request<'_, '_, C> {
     ) -> Result<(), Fault> {
         match self.pass_on(outbox, body, answer).await {
             Ok(()) => {
+                // It brings its own answer: the memory of the copy is free.
+                self.stored = None;
                 self.keep_copy(body);
                 self.release_slot(outbox);
                 self.release_origin(body.reusable);
@@ -166,6 +168,10 @@ impl<C: Client> Request<'_, '_, C> {
             if !written {
                 self.poll_body(context)?;
                 written = self.poll_outbox(outbox, None, context)?.is_ready();
+                if outbox.has_begun() {
+                    // No other answer takes the place of this one.
+                    self.stored = None;
+                }
                 let time = self.config.policy.timeouts.response_body;
                 if !written {
                     let allowance = allowance(self.shared, &self.config.policy);

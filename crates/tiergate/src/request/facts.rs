@@ -5,7 +5,6 @@ use crate::observed::ObservedRequest;
 use crate::rate_limit::RateLimitState;
 use crate::respond::Format;
 use crate::session::SessionGuard;
-use crate::stored::StoredRequest;
 use std::net::IpAddr;
 use tiergate_core::gate::Arrival;
 use tiergate_wire::http1::{Framing, RequestHead};
@@ -40,8 +39,8 @@ pub(crate) struct RequestFacts {
     pub(crate) session: Option<Box<SessionGuard>>,
     /// What a policy that is observed makes of it; boxed, because there is mostly none.
     pub(crate) observed: Option<Box<ObservedRequest>>,
-    /// Its part in the store, where its rule has copies or it may change what is there; boxed, because most have none.
-    pub(crate) stored: Option<Box<StoredRequest>>,
+    /// If it succeeds, copies of its target are no longer true; there may be some.
+    pub(crate) changes: bool,
     /// What it has left of a policer whose clients are told; boxed, because few are.
     pub(crate) limit: Option<Box<RateLimitState>>,
 }

@@ -1,6 +1,7 @@
 //! A request's verdict: classify → admit, without an await between.
 
 use super::deadline;
+use super::quality::Quality;
 use crate::client::history;
 use crate::client::peer::Peer;
 use crate::clock;
@@ -188,29 +189,39 @@ fn adapt(
     }
 }
 
-/// Looks for a copy of an earlier answer, where a rule has such. Nothing is looked at without a rule that has.
+/// Looks for a copy of an earlier answer, where the rule has such. Other requests pay a look at two options.
 fn stored(
     config: &Config,
     input: &RequestInput<'_>,
     found: &Match,
     arrival: &mut Arrival,
 ) -> Option<Box<StoredRequest>> {
-    let store = config.store.as_ref().filter(|_| !input.gather)?;
+    let age_max = found.stored.filter(|age_max| !age_max.is_zero() && !input.gather)?;
+    let store = config.store.as_ref()?;
+    if !matches!(input.view.method, b"GET" | b"HEAD") {
+        return None;
+    }
     let plan = &config.policy.plan;
     let full = plan.adaptation_of(found).and_then(|id| {
         let level = plan.adaptation(id)?.highest();
         plan.level_pool(Adapted { adaptation: id, level })
     });
+    let pool = full.unwrap_or_else(|| plan.pool_of(found));
+    let is_full = arrival.pool == pool && Quality::of(plan, arrival).is_none_or(|it| !it.is_less());
     let target = Target {
         head: input.head,
         view: input.view,
         secure: input.peer.secure,
         trusted: input.trusted,
-        pool: full.unwrap_or_else(|| plan.pool_of(found)),
+        // A field that its peer may not send on says who it is all the same.
+        identified: input.peer.has_certificate
+            || !input.view.subject.is_empty()
+            || config.policy.credentials.is_presented(input.view.fields),
+        pool,
+        brings: is_full.then(|| config.level_of(found.class)),
     };
-    let age_max = found.stored.unwrap_or_default();
-    let (stored, role) = StoredRequest::of(store, &target, age_max)?;
-    arrival.copy = role;
+    let (stored, role, until) = StoredRequest::of(store, &target, age_max)?;
+    (arrival.copy, arrival.copy_until) = (role, until);
     Some(Box::new(stored))
 }
 

@@ -84,7 +84,9 @@ impl<C: Client> Request<'_, '_, C> {
             return Seen::Bad(why);
         }
         let (len, status) = (head.len, head.status);
-        self.making = making;
+        if is_final {
+            self.begin_copying(making);
+        }
         match is_final {
             true => {
                 let dechunk = !self.client.takes_chunks(self.facts);

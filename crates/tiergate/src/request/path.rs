@@ -14,7 +14,7 @@ use crate::origin::Place;
 use crate::origin::stream::OriginStream;
 use crate::request::answer::Abort;
 use crate::shared::{Config, Shared};
-use crate::stored::Making;
+use crate::stored::{Making, StoredRequest};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +41,8 @@ pub(super) struct Request<'r, 'd, C> {
     pub(super) stream: StreamDetector,
     /// Whether the client is too slow.
     pub(super) slow: SlowDetector,
+    /// Its part in the store, where its rule has copies, until its answer is passed on; boxed, because most have none.
+    pub(super) stored: Option<Box<StoredRequest>>,
     /// The copy that is made of the answer.
     pub(super) making: Option<Box<Making>>,
     /// What is still to come of the answer when its client has left.
@@ -68,6 +70,7 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
             awaits_100: facts.expects,
             stream: StreamDetector::default(),
             slow: SlowDetector::default(),
+            stored: None,
             making: None,
             rest: None,
         }
@@ -110,6 +113,7 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
     /// The slot goes back, with the outcome noted last.
     pub(super) fn free_slot(&mut self) {
         let Some(slot) = self.slot.take() else { return };
+        self.gives_up_copying();
         if let Some(observed) = &self.facts.observed
             && !slot.is_stream()
         {

@@ -12,10 +12,11 @@ use crate::request::answer::Abort;
 use crate::request::fault::Fault;
 use crate::respond::Format;
 use crate::shared::{Config, Shared};
+use crate::stored::StoredRequest;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 /// Serves one request: reads what it takes to decide, and does what was decided. What becomes of the
 /// connection is for the client's side to know.
@@ -62,10 +63,10 @@ pub(crate) async fn serve<C: Client>(client: &mut C, shared: &Arc<Shared>) {
                 let mut request = Request::new(client, shared, &config, &facts, record);
                 return request.refuse(&refused, format).await;
             }
-            Decision::Go(Go { facts, head, entry, format }) => {
+            Decision::Go(Go { facts, head, entry, format, stored }) => {
                 let record = Record::new(arrived);
                 let mut request = Request::new(client, shared, &config, &facts, record);
-                request.head = head;
+                (request.head, request.stored) = (head, stored);
                 if request.enter(entry, format).await {
                     request.forward().await;
                 }
@@ -109,7 +110,10 @@ impl<'d, C: Client> Request<'_, 'd, C> {
             }
             Entry::Later(waiting) => {
                 let arrival = &self.facts.arrival;
-                let settled = waiting.wait(arrival, |context| self.client.poll_gone(context)).await;
+                let stored = self.stored.as_deref();
+                let has_copy = || stored.is_some_and(StoredRequest::has_copy);
+                let gone = |context: &mut Context<'_>| self.client.poll_gone(context);
+                let settled = waiting.wait(arrival, has_copy, gone).await;
                 match settled {
                     Some(Ok(Settled::Slot(slot))) => slot,
                     Some(Ok(Settled::Stored(instead))) => {
@@ -119,11 +123,13 @@ impl<'d, C: Client> Request<'_, 'd, C> {
                     }
                     Some(Err(refused)) => {
                         self.record.waited = Some(clock::now().since(self.record.arrived));
+                        self.stored = None;
                         self.refuse(&refused, format).await;
                         return false;
                     }
                     None => {
                         self.record.waited = Some(clock::now().since(self.record.arrived));
+                        self.stored = None;
                         self.fail(Fault::gone()).await;
                         return false;
                     }
@@ -136,6 +142,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
             observed.granted();
         }
         self.slot = Some(slot);
+        self.stored.iter_mut().for_each(|stored| stored.begins());
         true
     }
 }

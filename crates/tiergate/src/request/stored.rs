@@ -17,8 +17,9 @@ use crate::buffers::{self, Buffer, LARGE, SMALL};
 use crate::client::seam::Client;
 use crate::clock;
 use crate::rate_limit::RateLimit;
-use crate::stored::{Copy, Making, Passing};
+use crate::stored::{Change, Copy, Making, Passing, StoredRequest};
 use std::sync::Arc;
+use tiergate_core::classify::path::{Buffers, Paths, normalise};
 use tiergate_core::stored::Instead;
 use tiergate_wire::http1::{
     self, FieldRoom, FieldTable, Framing, HeadLimits, Parsed, ResponseHead,
@@ -35,8 +36,10 @@ impl<C: Client> Request<'_, '_, C> {
         head: &ResponseHead<'_>,
         fields: &FieldTable<'_>,
     ) -> Option<Box<Making>> {
-        let stored = self.facts.stored.as_deref()?;
-        stored.answered(head.status);
+        if self.facts.changes && Change::is_made(head.status) {
+            drop(self.change());
+        }
+        let stored = self.stored.as_deref()?;
         if !stored.is_wanted(head.status) {
             return None;
         }
@@ -60,6 +63,34 @@ impl<C: Client> Request<'_, '_, C> {
         )
     }
 
+    /// The change of its target that the request is, if it succeeds.
+    pub(super) fn change(&self) -> Option<Change> {
+        let store = self.config.store.as_ref().filter(|_| self.facts.changes)?;
+        let (mut table, mut buffers) = (FieldTable::new(), Buffers::default());
+        let limits = limits::of_request_heads(&self.config.policy.limits);
+        let Ok(Parsed::Complete(head)) = self.client.head(&limits, &mut table) else { return None };
+        match normalise(head.path, self.config.policy.paths, &mut buffers) {
+            Ok(Paths { sent: Some(sent), .. }) => Change::of(store, &head.with_path(sent)),
+            _ => Change::of(store, &head),
+        }
+    }
+
+    /// The head of the final answer is about to be passed on: `making` is the copy that is made of it, or there is none.
+    pub(super) fn begin_copying(&mut self, making: Option<Box<Making>>) {
+        let refresh = self.stored.as_deref_mut().and_then(StoredRequest::take_refresh);
+        self.making = making;
+        match &mut self.making {
+            Some(making) => making.refreshing(refresh),
+            None => drop(refresh),
+        }
+    }
+
+    /// The slot goes back: no more of an answer comes. The copy that was found stays, in place of an error.
+    pub(super) fn gives_up_copying(&mut self) {
+        self.making = None;
+        drop(self.stored.as_deref_mut().and_then(StoredRequest::take_refresh));
+    }
+
     /// Adds to the copy what passes.
     pub(super) fn copy_piece(&mut self, bytes: &[u8]) {
         if let Some(making) = &mut self.making
@@ -78,7 +109,7 @@ impl<C: Client> Request<'_, '_, C> {
 
     /// Whether there is a copy that is better than an error.
     pub(super) fn has_copy_for_failure(&self) -> bool {
-        self.facts.stored.as_deref().is_some_and(|stored| stored.usable_copy().is_some())
+        self.stored.as_deref().is_some_and(StoredRequest::has_copy)
     }
 
     /// The request had a slot and failed; its end is noted. Answers with the copy.
@@ -89,8 +120,9 @@ impl<C: Client> Request<'_, '_, C> {
 
     /// Answers with the copy that was found when the request came.
     pub(super) async fn serve_copy(&mut self, instead: Instead) {
-        let stored = self.facts.stored.as_deref();
-        let copy = stored.and_then(|it| it.copy()).expect("the gate was told of it").clone();
+        // Nothing else is left of its part in the store: another request may bring a new copy meanwhile.
+        let stored = self.stored.take();
+        let copy = stored.and_then(|it| it.into_copy()).expect("the gate was told of it");
         self.record.stored = Some(instead);
         self.mark();
         if let Err(why) = self.put_copy_head(&copy, instead) {

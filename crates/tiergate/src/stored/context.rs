@@ -2,10 +2,8 @@
 
 use tiergate_core::names::PoolId;
 use tiergate_core::request::Field;
+use tiergate_core::stored::FORWARDED;
 
-/// Fields in which a trusted peer says what the client asked for, in lower case.
-const FORWARDED: [&str; 4] =
-    ["x-forwarded-proto", "x-forwarded-host", "x-forwarded-port", "x-forwarded-prefix"];
 /// Most bytes of what it says; of a request with more nothing is kept.
 const FORWARDED_LEN_MAX: usize = 512;
 

@@ -1,12 +1,14 @@
 //! A copy of an answer.
 
 use super::context::Context;
+use crate::budget::Reserved;
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
+use tiergate_core::admit::connections::Level;
 use tiergate_core::request::Field;
-use tiergate_core::stored::{Held, Instead, Terms, selects};
+use tiergate_core::stored::{Held, Instead, Terms, selects, takes_over};
 use tiergate_core::time::Moment;
 
 /// A copy of an answer.
@@ -23,25 +25,59 @@ pub(crate) struct Copy {
     pub(super) at: Moment,
     /// For how long somebody may get it, from then on.
     pub(super) lifetime: Duration,
-    /// A request is on its way to replace it.
-    pub(super) refreshing: AtomicBool,
+    /// Who is on its way to replace it.
+    pub(super) mark: Arc<Mark>,
+    /// How often it was asked for; half as often as the one before it, to begin with.
+    pub(super) hits: AtomicU32,
+    /// Its target has changed, or is gone: who found it before may not get it either.
+    pub(super) gone: AtomicBool,
+    /// Its memory, as long as anyone has it, evicted or not; `None`: it is still being made.
+    pub(super) live: Option<Reserved>,
 }
 
-/// A request is on its way to replace a copy; dropped, it is not any more.
+/// Who is on its way to replace a copy: how often somebody began to, and the importance of the last that did, or [`Mark::FREE`].
 #[derive(Debug)]
-pub(crate) struct Refresh(Arc<Copy>);
+pub(super) struct Mark(AtomicU64);
+
+impl Mark {
+    const FREE: u64 = 0xffff;
+    const IMPORTANCE_BITS: u32 = 16;
+}
+
+impl Default for Mark {
+    fn default() -> Self {
+        Mark(AtomicU64::new(Mark::FREE))
+    }
+}
+
+/// A request is on its way to replace a copy; dropped, it is not any more. It does not keep the copy.
+#[derive(Debug)]
+pub(crate) struct Refresh {
+    mark: Arc<Mark>,
+    own: u64,
+}
 
 impl Refresh {
-    /// `None`: another request is on its way.
-    pub(super) fn begin(copy: &Arc<Copy>) -> Option<Self> {
-        let before = copy.refreshing.swap(true, Ordering::Relaxed);
-        (!before).then(|| Refresh(copy.clone()))
+    /// `None`: another request is on its way that is no less important.
+    pub(super) fn begin(mark: &Arc<Mark>, importance: Level) -> Option<Self> {
+        let next = |before: u64| {
+            let other = u8::try_from(before & Mark::FREE).ok();
+            let count = (before >> Mark::IMPORTANCE_BITS) + 1;
+            takes_over(importance, other)
+                .then_some(count << Mark::IMPORTANCE_BITS | u64::from(importance))
+        };
+        let before = mark.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+        let own = next(before).expect("it has just been so");
+        Some(Refresh { mark: mark.clone(), own })
     }
 }
 
 impl Drop for Refresh {
     fn drop(&mut self) {
-        self.0.refreshing.store(false, Ordering::Relaxed);
+        // Unless another one has taken it over.
+        let free = self.own | Mark::FREE;
+        let order = Ordering::Relaxed;
+        let _ = self.mark.0.compare_exchange(self.own, free, order, order);
     }
 }
 
@@ -59,6 +95,11 @@ impl Copy {
     /// Whether every request that gets it would get the other one.
     pub(super) fn is_replaced_by(&self, other: &Copy) -> bool {
         self.context == other.context && self.terms.vary == other.terms.vary
+    }
+
+    /// Nobody gets it any more, whoever has found it.
+    pub(super) fn drop_for_all(&self) {
+        self.gone.store(true, Ordering::Relaxed);
     }
 
     /// Whether it is too old for everybody.

@@ -1,7 +1,7 @@
 //! A copy that is being made while its answer passes.
 
-use super::copy::Copy;
-use super::lookup::{Reads, StoredRequest};
+use super::copy::{Copy, Refresh};
+use super::lookup::StoredRequest;
 use super::store::{Key, Store};
 use crate::budget::Reserved;
 use crate::clock;
@@ -29,6 +29,8 @@ pub(crate) struct Making {
     is_chunked: bool,
     /// The memory of `body`.
     reserved: Reserved,
+    /// The request was to bring it.
+    refresh: Option<Refresh>,
 }
 
 /// An answer of the origin, and the request that it answers.
@@ -51,8 +53,7 @@ pub(crate) struct Passing<'a, 'b> {
 impl Making {
     /// Begins, if the answer may be kept and there is memory for it; an answer that says that a copy is no longer true makes it go.
     pub(crate) fn begin(of: &StoredRequest, passing: &Passing<'_, '_>) -> Option<Box<Self>> {
-        let StoredRequest { store, key, reads } = of;
-        let reads = reads.as_ref()?;
+        let StoredRequest { store, key, .. } = of;
         let Passing { head, fields, .. } = *passing;
         let answer = Answer {
             status: head.status,
@@ -60,11 +61,11 @@ impl Making {
             is_framed: head.body != Framing::UntilClose && !passing.is_stream,
             is_full: passing.is_full,
         };
-        let terms = match keep(&reads.asked, passing.request, &answer) {
+        let terms = match keep(&of.asked, passing.request, &answer) {
             Fate::Keep(terms) => terms,
             Fate::Pass => return None,
             Fate::Drop => {
-                store.drop_copies(key);
+                store.drop_copies_for(key, &of.context, passing.request);
                 return None;
             }
         };
@@ -81,12 +82,18 @@ impl Making {
         Some(Box::new(Making {
             store: store.clone(),
             key: key.clone(),
-            epoch: reads.epoch,
-            copy: copy(reads, terms, head, fields, clock::now()),
+            epoch: of.epoch,
+            copy: copy(of, terms, head, fields, clock::now()),
             body: Vec::with_capacity(expected),
             is_chunked: head.body == Framing::Chunked && passing.keeps_chunks,
             reserved,
+            refresh: None,
         }))
+    }
+
+    /// The request was to bring a new copy, and is to until this one is there or is given up.
+    pub(crate) fn refreshing(&mut self, refresh: Option<Refresh>) {
+        self.refresh = refresh;
     }
 
     /// Adds what passes of the body; `false`: it is too long, or there is no memory left.
@@ -119,7 +126,9 @@ impl Making {
         if [Some(&own), chunks].into_iter().flatten().any(|it| it.trailers().next().is_some()) {
             return;
         }
-        let Making { store, key, epoch, copy, body, .. } = *self;
+        let Making { store, key, epoch, copy, body, reserved, refresh: _refresh, .. } = *self;
+        // The copy takes the memory over.
+        drop(reserved);
         store.keep(&key, Copy { body: body.into(), ..copy }, epoch, clock::now());
     }
 }
@@ -139,7 +148,7 @@ fn unchunk(scanner: &mut ChunkScanner, bytes: &mut [u8]) -> Option<usize> {
 }
 
 fn copy(
-    reads: &Reads,
+    of: &StoredRequest,
     terms: Terms,
     head: &ResponseHead<'_>,
     fields: &FieldTable<'_>,
@@ -158,14 +167,17 @@ fn copy(
         // When it is served, that would be wrong.
         date::with_line(|line| out.extend_from_slice(line));
     }
-    let lifetime = reads.age_max.min(terms.age_max).saturating_sub(terms.age);
+    let lifetime = of.age_max.min(terms.age_max).saturating_sub(terms.age);
     Copy {
         head: out.into(),
         body: Box::default(),
         terms,
-        context: reads.context.clone(),
+        context: of.context.clone(),
         at: now,
         lifetime,
-        refreshing: false.into(),
+        mark: Arc::default(),
+        hits: 0.into(),
+        gone: false.into(),
+        live: None,
     }
 }

@@ -4,10 +4,10 @@
 //! | state | who reads | who writes | lock |
 //! |---|---|---|---|
 //! | the copies | every thread, for each request with `stored` | whoever has brought a whole answer, or changed a target | the cache's, shortly |
-//! | epochs of targets | whoever keeps an answer | whoever changed a target | none: atomics |
-//! | memory of copies that are being made | every thread | every thread | none: an atomic |
+//! | epochs of targets | whoever keeps an answer, or serves a copy after a wait | whoever changed a target | none: atomics |
+//! | memory of copies, and of those that are being made | every thread | every thread | none: an atomic |
 //! | which store is in use | a scrape | a reload | its own, shortly |
-//! | whether a copy is being replaced | every thread | the request that does so | none: an atomic |
+//! | who replaces a copy, how often it was asked for, whether it is true | every thread | every thread | none: atomics |
 //!
 //! The cache evicts by frequency of use (TinyLFU), which it counts from when it is half full: a copy that is asked for once makes none go that is
 //! asked for again and again, so that a client with a thousand addresses of pages flushes little of use.
@@ -21,6 +21,6 @@ mod store;
 mod tests;
 
 pub(crate) use copy::Copy;
-pub(crate) use lookup::{StoredRequest, Target};
+pub(crate) use lookup::{Change, StoredRequest, Target};
 pub(crate) use making::{Making, Passing};
 pub use store::{Store, StoreBounds, StoreCounters};

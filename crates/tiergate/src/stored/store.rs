@@ -7,17 +7,19 @@ use crate::tally::Tally;
 use moka::Expiry;
 use moka::ops::compute::Op;
 use moka::sync::Cache;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tiergate_core::request::Field;
+use tiergate_core::stored::{Room, room};
 use tiergate_core::time::Moment;
 
-/// Most copies of one target, told apart by `Vary`, scheme and pool. Beyond it the oldest goes.
+/// Most copies of one target, told apart by `Vary`, scheme and pool.
 pub(super) const VARIANTS_MAX: usize = 8;
-/// How many epochs there are; targets share them by hash. One that is shared costs a copy that is not kept, nothing else.
-const EPOCHS: usize = 1024;
+/// How many epochs there are; targets share them by a hash that is another in each process. One that is shared costs a copy that is not kept,
+/// or not served at the end of a wait, nothing else.
+const EPOCHS: usize = 1 << 16;
 /// What an entry of the cache takes beside its bytes, by measurement and rounded up.
 const OVERHEAD: usize = 512;
 
@@ -38,10 +40,12 @@ pub struct StoreBounds {
 pub struct StoreCounters {
     /// Answers kept.
     pub kept: Tally,
-    /// Targets that were changed, and whose copies went for it.
+    /// How often copies of a target went because they were no longer true.
     pub dropped: Tally,
     /// Bytes of copies that are being made.
     pub making: Arc<Budget>,
+    /// Bytes of copies that anyone has: the store, or a request that found it there.
+    pub live: Arc<Budget>,
     current: Mutex<Weak<Store>>,
 }
 
@@ -66,6 +70,8 @@ pub struct Store {
     pub bounds: StoreBounds,
     copies: Cache<Key, Variants>,
     epochs: Box<[AtomicU32]>,
+    /// Clients cannot tell which targets share an epoch.
+    hasher: RandomState,
     pub(super) counters: Arc<StoreCounters>,
 }
 
@@ -105,6 +111,7 @@ impl Store {
             bounds,
             copies: copies.expire_after(Expires).build(),
             epochs: (0..EPOCHS).map(|_| AtomicU32::new(0)).collect(),
+            hasher: RandomState::new(),
             counters,
         }
     }
@@ -115,7 +122,7 @@ impl Store {
         (self.copies.entry_count(), self.copies.weighted_size())
     }
 
-    /// The latest copy for a request with these fields, however old.
+    /// The latest copy for a request with these fields, however old; it counts as asked for.
     pub(super) fn find(
         &self,
         key: &Key,
@@ -123,41 +130,84 @@ impl Store {
         fields: &[Field<'_>],
     ) -> Option<Arc<Copy>> {
         let copies = self.copies.get(key)?;
-        copies.iter().rev().find(|copy| copy.is_for(context, fields)).cloned()
+        let copy = copies.iter().rev().find(|copy| copy.is_for(context, fields))?;
+        copy.hits.fetch_add(1, Ordering::Relaxed);
+        Some(copy.clone())
     }
 
-    /// Keeps a copy, in place of one for the same requests; unless its target has changed since `epoch` was read.
-    pub(super) fn keep(&self, key: &Key, copy: Copy, epoch: u32, now: Moment) {
-        let copy = Arc::new(copy);
+    /// Keeps a copy, in place of one for the same requests; unless its target has changed since `epoch` was read, every other copy of the
+    /// target is in use, or the memory is.
+    pub(super) fn keep(&self, key: &Key, mut copy: Copy, epoch: u32, now: Moment) {
+        // What was evicted lives on in the requests that found it.
+        let live_max = self.bounds.bytes_max.saturating_sub(self.counters.making.used());
+        let take = || self.counters.live.take(copy.weight(), live_max);
+        let live = take().or_else(|| {
+            // What was evicted may still be there.
+            self.copies.run_pending_tasks();
+            take()
+        });
+        if live.is_none() {
+            return;
+        }
+        copy.live = live;
+        let mut was_put = false;
         let _ = self.copies.entry_by_ref(key).and_compute_with(|known| {
             if self.epoch(key) != epoch {
                 return Op::Nop;
             }
             let known = known.map(moka::Entry::into_value);
-            let others = known.iter().flat_map(|known| known.iter());
-            let others = others.filter(|it| !it.is_replaced_by(&copy) && !it.is_over(now));
-            let mut copies: Vec<_> = others.cloned().collect();
+            let known = known.iter().flat_map(|known| known.iter());
+            let (replaced, mut copies): (Vec<_>, Vec<_>) = known
+                .filter(|it| !it.is_over(now))
+                .cloned()
+                .partition(|it| it.is_replaced_by(&copy));
+            let hits = |it: &Arc<Copy>| it.hits.load(Ordering::Relaxed);
             if copies.len() >= VARIANTS_MAX {
-                copies.remove(0);
+                match room(copies.iter().map(hits)) {
+                    Room::InPlaceOf(place) => drop(copies.remove(place)),
+                    Room::None => return Op::Nop,
+                }
             }
-            copies.push(copy);
+            // What was asked for long ago counts less and less.
+            copy.hits = replaced.iter().map(hits).max().map_or(0, |hits| hits / 2).into();
+            copies.push(Arc::new(copy));
             self.counters.kept.one();
+            was_put = true;
             Op::Put(copies.into())
         });
         // A change that came between the look at the epoch and the put found nothing to remove.
-        if self.epoch(key) != epoch {
+        if was_put && self.epoch(key) != epoch {
             self.copies.invalidate(key);
         }
         // Else what was put in counts only later, and the bound would not hold meanwhile.
         self.copies.run_pending_tasks();
     }
 
-    /// Drops every copy of a target, and those that are being made of it.
-    pub(super) fn drop_copies(&self, key: &Key) {
+    /// The target has changed: drops every copy of it, those that are being made, and those that requests have found and wait with.
+    pub(super) fn change(&self, key: &Key) {
         self.epochs[self.epoch_place(key)].fetch_add(1, Ordering::SeqCst);
-        if self.copies.remove(key).is_some() {
+        if let Some(copies) = self.copies.remove(key) {
+            copies.iter().for_each(|copy| copy.drop_for_all());
             self.counters.dropped.one();
         }
+    }
+
+    /// What requests like this one get is no longer true: drops the copies that they would have got.
+    pub(super) fn drop_copies_for(&self, key: &Key, context: &Context, fields: &[Field<'_>]) {
+        if !self.copies.contains_key(key) {
+            return;
+        }
+        let _ = self.copies.entry_by_ref(key).and_compute_with(|known| {
+            let Some(known) = known.map(moka::Entry::into_value) else { return Op::Nop };
+            let (gone, left): (Vec<_>, Vec<_>) =
+                known.iter().cloned().partition(|copy| copy.is_for(context, fields));
+            if gone.is_empty() {
+                return Op::Nop;
+            }
+            gone.iter().for_each(|copy| copy.drop_for_all());
+            self.counters.dropped.one();
+            if left.is_empty() { Op::Remove } else { Op::Put(left.into()) }
+        });
     }
 
     /// Changes when the target does.
@@ -166,7 +216,6 @@ impl Store {
     }
 
     fn epoch_place(&self, key: &Key) -> usize {
-        let hash = foldhash::fast::FixedState::default().hash_one(&**key);
-        hash as usize % EPOCHS
+        self.hasher.hash_one(&**key) as usize % EPOCHS
     }
 }

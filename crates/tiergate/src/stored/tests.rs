@@ -2,13 +2,16 @@
 
 use super::context::Context;
 use super::copy::{Copy, Refresh};
+use super::lookup::Change;
 use super::store::{Key, Store, StoreBounds, VARIANTS_MAX};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tiergate_core::names::PoolId;
 use tiergate_core::request::Field;
 use tiergate_core::stored::Terms;
 use tiergate_core::time::Moment;
+use tiergate_wire::http1::{FieldTable, HeadLimits, Parsed, parse_request};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const KIB: usize = 1024;
@@ -40,7 +43,10 @@ fn copy(len: usize, x: &str) -> Copy {
         context: context(),
         at: Moment::ZERO,
         lifetime: HOUR,
-        refreshing: false.into(),
+        mark: Arc::default(),
+        hits: 0.into(),
+        gone: false.into(),
+        live: None,
     }
 }
 
@@ -54,7 +60,7 @@ fn keep(store: &Store, key: &Key, copy: Copy) {
 }
 
 #[test]
-fn a_copy_replaces_the_one_for_the_same_requests_and_the_oldest_of_many() {
+fn a_copy_replaces_the_one_for_the_same_requests_and_one_of_many_that_nobody_asked_for() {
     let (store, key) = (store(1 << 20), key("a"));
     keep(&store, &key, copy(1, "0"));
     keep(&store, &key, copy(2, "0"));
@@ -64,8 +70,121 @@ fn a_copy_replaces_the_one_for_the_same_requests_and_the_oldest_of_many() {
     }
     assert_eq!(find(&store, &key, "0"), Some(2));
     keep(&store, &key, copy(4, "more"));
-    assert_eq!((find(&store, &key, "0"), find(&store, &key, "1")), (None, Some(3)));
+    // The oldest that nobody had asked for.
+    assert_eq!(find(&store, &key, "1"), None);
+    assert_eq!([find(&store, &key, "0"), find(&store, &key, "more")], [Some(2), Some(4)]);
     assert_eq!(store.size().0, 1);
+}
+
+#[test]
+fn requests_with_other_fields_flush_no_copy_that_is_asked_for() {
+    let (store, key) = (store(1 << 20), key("a"));
+    keep(&store, &key, copy(1, "en"));
+    assert_eq!(find(&store, &key, "en"), Some(1));
+    for other in 0..3 * VARIANTS_MAX {
+        keep(&store, &key, copy(2, &other.to_string()));
+    }
+    assert_eq!(find(&store, &key, "en"), Some(1));
+    // The copy after it has inherited that it is asked for.
+    keep(&store, &key, copy(3, "en"));
+    for other in 0..3 * VARIANTS_MAX {
+        keep(&store, &key, copy(2, &format!("x{other}")));
+    }
+    assert_eq!(find(&store, &key, "en"), Some(3));
+    let last = 3 * VARIANTS_MAX - 1;
+    for other in 0..VARIANTS_MAX {
+        let _ = find(&store, &key, &format!("x{}", last - other));
+    }
+    keep(&store, &key, copy(4, "late"));
+    assert_eq!(find(&store, &key, "late"), None, "each is asked for");
+    store.keep(&key, copy(4, "late"), store.epoch(&key), Moment::ZERO + 2 * HOUR);
+    assert_eq!(find(&store, &key, "late"), Some(4), "the others are too old");
+}
+
+#[test]
+fn what_comes_too_late_leaves_other_copies_alone() {
+    let (store, key) = (store(1 << 20), key("a"));
+    let stale = store.epoch(&key);
+    store.change(&key);
+    keep(&store, &key, copy(1, "0"));
+    store.keep(&key, copy(2, "1"), stale, Moment::ZERO);
+    assert_eq!([find(&store, &key, "0"), find(&store, &key, "1")], [Some(1), None]);
+}
+
+#[test]
+fn an_answer_that_forbids_copies_drops_only_those_of_its_requests() {
+    let (store, key) = (store(1 << 20), key("a"));
+    let field = |value: &'static str| [Field { name: b"x", value: value.as_bytes() }];
+    keep(&store, &key, copy(1, "0"));
+    keep(&store, &key, copy(2, "1"));
+    let epoch = store.epoch(&key);
+    let held = store.find(&key, &context(), &field("0")).expect("it was kept");
+    store.drop_copies_for(&key, &context(), &field("2"));
+    store.drop_copies_for(&key, &context(), &field("0"));
+    assert_eq!([find(&store, &key, "0"), find(&store, &key, "1")], [None, Some(2)]);
+    assert!(held.gone.load(Ordering::Relaxed), "who waits with it does not get it");
+    assert_eq!(store.epoch(&key), epoch, "a copy that is being made may be of the others");
+    store.drop_copies_for(&key, &context(), &field("1"));
+    assert_eq!(store.size().0, 0);
+}
+
+#[test]
+fn a_change_whose_answer_is_not_known_counts_as_made() {
+    let store = Arc::new(store(1 << 20));
+    let raw = b"POST /a HTTP/1.1\r\nHost: shop\r\n\r\n";
+    let limits = HeadLimits { head_len_max: 1000, target_len_max: 100, fields_max: 10 };
+    let mut table = FieldTable::new();
+    let Ok(Parsed::Complete(head)) = parse_request(raw, &mut table, &limits) else {
+        panic!("it is a request")
+    };
+    for (status, is_dropped) in
+        [(Some(500), false), (Some(404), false), (Some(204), true), (None, true)]
+    {
+        let key = key("shop\0/a");
+        keep(&store, &key, copy(1, "0"));
+        let change = Change::of(&store, &head).expect("it has a host");
+        match status {
+            Some(status) => change.answered(status),
+            None => drop(change),
+        }
+        assert_eq!(find(&store, &key, "0").is_none(), is_dropped, "{status:?}");
+    }
+}
+
+#[test]
+fn a_copy_that_a_request_still_has_counts_as_memory() {
+    let store = store(200 * KIB);
+    keep(&store, &key("a"), copy(60 * KIB, "0"));
+    let field = [Field { name: b"x", value: b"0" }];
+    let held: Vec<_> = (0..3)
+        .filter_map(|number| {
+            let key = key(number);
+            keep(&store, &key, copy(60 * KIB, "0"));
+            let held = store.find(&key, &context(), &field);
+            store.change(&key);
+            held
+        })
+        .collect();
+    assert_eq!(held.len(), 2, "the third did not fit beside those that are held");
+    let live = || store.counters.live.used();
+    assert!((180 * KIB..=200 * KIB).contains(&live()), "{}", live());
+    drop(held);
+    eventually_below(&store, 70 * KIB);
+    keep(&store, &key("b"), copy(60 * KIB, "0"));
+    assert_eq!(find(&store, &key("b"), "0"), Some(60 * KIB));
+}
+
+/// The cache lets go of what was removed a little later.
+fn eventually_below(store: &Store, bytes: usize) {
+    for _ in 0..1000 {
+        store.size();
+        if store.counters.live.used() < bytes {
+            return;
+        }
+        let _ = store.find(&key("none"), &context(), &[]);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("{} bytes are in use", store.counters.live.used());
 }
 
 #[test]
@@ -85,12 +204,12 @@ fn other_pools_schemes_and_hosts_have_their_own() {
 fn what_a_change_overtakes_is_not_kept() {
     let (store, key) = (store(1 << 20), key("a"));
     let before = store.epoch(&key);
-    store.drop_copies(&key);
+    store.change(&key);
     store.keep(&key, copy(1, "0"), before, Moment::ZERO);
     assert_eq!(find(&store, &key, "0"), None, "it may be of the time before");
     keep(&store, &key, copy(1, "0"));
     assert_eq!(find(&store, &key, "0"), Some(1));
-    store.drop_copies(&key);
+    store.change(&key);
     assert_eq!(find(&store, &key, "0"), None);
 }
 
@@ -126,11 +245,14 @@ fn the_bound_holds_and_a_flood_of_targets_flushes_nothing_of_use() {
 
 #[test]
 fn one_request_at_a_time_replaces_a_copy() {
-    let copy = Arc::new(copy(1, "0"));
-    let first = Refresh::begin(&copy).expect("nobody does");
-    assert!(Refresh::begin(&copy).is_none());
+    let mark = copy(1, "0").mark;
+    let first = Refresh::begin(&mark, 3).expect("nobody does");
+    assert!(Refresh::begin(&mark, 3).is_none() && Refresh::begin(&mark, 4).is_none());
+    let second = Refresh::begin(&mark, 2).expect("it is more important");
     drop(first);
-    assert!(Refresh::begin(&copy).is_some());
+    assert!(Refresh::begin(&mark, 2).is_none(), "the second still does");
+    drop(second);
+    assert!(Refresh::begin(&mark, 255).is_some());
 }
 
 #[test]

@@ -126,6 +126,11 @@ pub fn server_name(stream: &TlsStream<TcpStream>) -> Option<&str> {
     stream.get_ref().1.server_name()
 }
 
+/// Whether the client has a certificate, which was verified.
+pub fn has_client_certificate(stream: &TlsStream<TcpStream>) -> bool {
+    stream.get_ref().1.peer_certificates().is_some_and(|chain| !chain.is_empty())
+}
+
 /// The name in the client's verified certificate; `None`: it has no certificate, or there is no name in
 /// it. Not free: once a connection.
 pub fn client_name(stream: &TlsStream<TcpStream>) -> Option<Arc<str>> {

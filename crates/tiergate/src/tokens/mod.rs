@@ -20,6 +20,7 @@ use settings::{KeyTable, Token};
 use std::fmt;
 use std::time::SystemTime;
 use tiergate_core::request::Field;
+use tiergate_core::stored::is_called;
 use token::Verifier;
 
 /// The secrets of a policy, read.
@@ -86,6 +87,13 @@ impl Credentials {
             }
         }
         b""
+    }
+
+    /// Whether the request has a field that a key or a token is read from, verified or not. Costs nothing without such in the policy.
+    pub fn is_presented(&self, fields: &[Field<'_>]) -> bool {
+        let headers = self.keys.iter().map(|it| &it.header);
+        let mut headers = headers.chain(self.token.as_ref().map(|it| &it.settings.header));
+        headers.any(|header| fields.iter().any(|field| is_called(field.name, header)))
     }
 }
 

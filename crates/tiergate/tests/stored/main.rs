@@ -5,6 +5,7 @@ mod house;
 mod support;
 
 use house::{House, ask, get, is_copy, stored};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -95,7 +96,14 @@ fn check(
 #[test]
 fn what_is_stored_and_who_gets_it() {
     let house = House::new();
-    let gateway = house.gateway();
+    let folder = tempfile::tempdir().expect("a folder");
+    let keys = folder.path().join("keys");
+    std::fs::write(&keys, "partner:0123456789abcdef0123\n").expect("a file of our own");
+    std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o600)).expect("ours");
+    let mut policy = house.policy("queue = 0", "stored = { max_age = \"5m\" }");
+    policy.tables +=
+        &format!("[[key]]\nname = \"k\"\nheader = \"X-Partner\"\nsecret_file = {keys:?}\n");
+    let gateway = Gateway::start(&policy);
     let (cookie, key) = ("Cookie: a=1\r\n", "Authorization: Basic eA==\r\n");
     for (path, fields, is_served) in [
         ("/c/plain", ("", ""), true),
@@ -119,6 +127,14 @@ fn what_is_stored_and_who_gets_it() {
         ("/c/1/public", (cookie, ""), true),
         ("/c/2/public", (key, cookie), true),
         ("/c/3/public", ("", key), true),
+        ("/c/10/plain", ("X-Api-Key: k\r\n", ""), false),
+        ("/c/11/plain", ("", "X-Api-Key: k\r\n"), false),
+        ("/c/4/public", ("X-Api-Key: k\r\n", "X-Api-Key: l\r\n"), true),
+        // The policy has a table of keys that it reads there; nobody has this one.
+        ("/c/12/plain", ("X_Partner: guess\r\n", ""), false),
+        ("/c/13/plain", ("", "X-Partner: one\r\nX-Partner: two\r\n"), false),
+        // The origin does not get that field, and would have answered by it.
+        ("/c/4/vary", ("Connection: accept-language\r\n", ""), false),
         // What it depends on.
         ("/c/1/vary", ("Accept-Language: de\r\n", "Accept-Language: de\r\n"), true),
         ("/c/2/vary", ("Accept-Language: de\r\n", "Accept-Language: fr\r\n"), false),
@@ -157,7 +173,10 @@ fn what_has_changed_or_is_gone_is_not_served() {
     {
         let path = format!("/c/{method}");
         assert_eq!(get(&gateway, &path).status, 200);
-        assert_eq!(ask(&gateway, method, &path, "Content-Length: 0\r\n").status, 200);
+        let body = "Content-Length: 4\r\n\r\nbody";
+        let mut client = gateway.client();
+        client.send(format!("{method} {path} HTTP/1.1\r\nHost: shop.test\r\n{body}"));
+        assert_eq!(client.answer().status, 200);
         house.overloaded(&gateway, || {
             let status = if changes { 503 } else { 200 };
             assert_eq!(get(&gateway, &path).status, status, "after {method}");
@@ -173,6 +192,37 @@ fn what_has_changed_or_is_gone_is_not_served() {
     assert_eq!(get(&gateway, "/c/x").status, 404);
     house.fails.store(0, Ordering::SeqCst);
     house.overloaded(&gateway, || assert_eq!(get(&gateway, "/c/x").status, 503, "it is gone"));
+}
+
+#[test]
+fn a_change_whose_client_has_left_drops_copies() {
+    let posts = Arc::new(AtomicUsize::new(0));
+    let go = Arc::new(AtomicBool::new(false));
+    let (seen, may) = (posts.clone(), go.clone());
+    let origin = Origin::start(move |mut connection| {
+        while let Some(request) = connection.request() {
+            if request.method == "POST" {
+                seen.fetch_add(1, Ordering::SeqCst);
+                while !may.load(Ordering::SeqCst) {
+                    thread::sleep(Duration::from_millis(2));
+                }
+            }
+            connection.ok("page");
+        }
+    });
+    let gateway = Gateway::start(&Policy {
+        tables: "[[rule]]\nstored = { max_age = \"5m\" }\n".into(),
+        ..Policy::of(&[origin.server()])
+    });
+    get(&gateway, "/a");
+    assert!(gateway.number("/clients/stored_bytes") > 0);
+    let mut client = gateway.client();
+    client.send("POST //a HTTP/1.1\r\nHost: SHOP.test\r\nContent-Length: 4\r\n\r\nbody");
+    eventually_is("the origin has it", 1, || posts.load(Ordering::SeqCst));
+    drop(client);
+    go.store(true, Ordering::SeqCst);
+    eventually_is("the copy is gone", 0, || gateway.number("/clients/stored_bytes"));
+    gateway.assert_conserved();
 }
 
 #[test]
@@ -193,7 +243,7 @@ fn a_copy_that_is_too_old_is_not_served() {
 fn under_lasting_overload_one_request_at_a_time_brings_a_new_copy() {
     let house = House::new();
     // Half of the time is over as soon as an answer comes.
-    let class = "deadline = \"4s\"";
+    let class = "deadline = \"3s\"";
     let gateway = Gateway::start(&house.policy(class, "stored = { max_age = \"14s\" }"));
     get(&gateway, "/c/a");
     let mut refresher = gateway.client();
@@ -223,6 +273,43 @@ fn under_lasting_overload_one_request_at_a_time_brings_a_new_copy() {
         });
     });
     assert_eq!(gateway.status()["classes"][0]["refused"]["deadline_expired"], 0);
+    gateway.assert_conserved();
+}
+
+#[test]
+fn a_request_whose_answer_is_not_kept_leaves_the_replacement_to_another() {
+    let (count, go): (Arc<AtomicUsize>, Arc<AtomicBool>) = Default::default();
+    let (seen, may) = (count.clone(), go.clone());
+    let origin = Origin::start(move |mut connection| {
+        while connection.request().is_some() {
+            let begin = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nAge: 7\r\n";
+            if seen.fetch_add(1, Ordering::SeqCst) == 1 {
+                connection.send(format!("{begin}Set-Cookie: a=b\r\n\r\nha"));
+                while !may.load(Ordering::SeqCst) {
+                    thread::sleep(Duration::from_millis(2));
+                }
+                connection.send("lf");
+            } else {
+                connection.send(format!("{begin}\r\npage"));
+            }
+        }
+    });
+    let gateway = Gateway::start(&Policy {
+        origin: "slots = 1".into(),
+        // Half of the time is over as soon as an answer comes.
+        tables: "[[rule]]\nstored = { max_age = \"14s\" }\n".into(),
+        ..Policy::of(&[origin.server()])
+    });
+    get(&gateway, "/a");
+    let [mut first, mut second] = [gateway.client(), gateway.client()];
+    let request = "GET /a HTTP/1.1\r\nHost: shop.test\r\n\r\n";
+    first.send(request);
+    first.try_head().expect("the head comes");
+    second.send(request);
+    eventually_is("it is the one to replace the copy", 1, || gateway.number("/limit/waiting"));
+    assert!(is_copy(&get(&gateway, "/a")), "and the others get it");
+    go.store(true, Ordering::SeqCst);
+    assert!(!is_copy(&second.answer()));
     gateway.assert_conserved();
 }
 
