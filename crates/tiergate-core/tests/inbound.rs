@@ -134,7 +134,7 @@ impl Server {
             self.gate
                 .observe(now, Reading { source: "cpu", quantity, lasting })
                 .expect("it can be");
-            if self.now_ms / 1000 % self.queue_every == 0 {
+            if (self.now_ms / 1000).is_multiple_of(self.queue_every) {
                 let quantity = Quantity::QueueLen(self.waiting as u32);
                 let lasting = lasting * self.queue_every as u32;
                 self.gate
