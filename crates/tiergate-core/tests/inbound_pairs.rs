@@ -1,5 +1,5 @@
 //! Policers whose rates follow readings, where two resources are short at once: processor and link, processor and what waits, link and
-//! what waits; in front of random servers.
+//! what waits; in front of random servers that do 130 to 5,000 requests a second (of slower ones see ADR 30).
 
 use proptest::prelude::*;
 use std::time::Duration;

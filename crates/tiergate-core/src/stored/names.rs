@@ -2,7 +2,7 @@
 //!
 //! `_` counts as `-` everywhere here: CGI, WSGI and what is like them cannot tell the two apart.
 
-/// Fields in which a trusted peer says what its client asked for, in lower case. Whoever keeps copies tells them apart by these
+/// Fields in which a trusted peer says what its client asked for, in lower case. Copies are told apart by these
 /// values; fields beside them that say the same are misleading.
 pub const FORWARDED: [&str; 4] =
     ["x-forwarded-proto", "x-forwarded-host", "x-forwarded-port", "x-forwarded-prefix"];

@@ -1,6 +1,6 @@
 //! `tiergate agent`: reads sensors beside an origin on another machine, and shows the readings to gateways that ask for them.
 //!
-//! Readings are taken once a period, whoever asks and however often; an answer only shows the latest ([`Board`]). Nothing is pushed, and
+//! Readings are taken once a period, however often they are asked for; an answer only shows the latest ([`Board`]). Nothing is pushed, and
 //! the agent knows no gateway.
 
 mod board;

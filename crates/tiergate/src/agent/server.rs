@@ -20,7 +20,7 @@ const COMPLAINT: Duration = Duration::from_secs(60);
 /// Who may read.
 #[derive(Debug)]
 pub(crate) struct Access {
-    /// The tokens, one of which a request must present; none: whoever can connect may read.
+    /// The tokens, one of which a request must present; none: everybody who can connect may read.
     pub(crate) tokens: ArcSwap<AdminTokens>,
     /// Whether only this machine can connect.
     pub(crate) is_local: bool,

@@ -44,7 +44,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE", conflicts_with = "no_token")]
     token_file: Option<PathBuf>,
 
-    /// Let whoever can connect read, on an address that other machines reach
+    /// Let everybody who can connect read, on an address that other machines reach
     #[arg(long)]
     no_token: bool,
 }
@@ -59,7 +59,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<()> {
     let is_local = options.listen.ip().to_canonical().is_loopback();
     ensure!(
         is_local || options.token_file.is_some() || options.no_token,
-        "other machines reach {}: give --token-file, or --no-token if whoever can connect may read",
+        "other machines reach {}: give --token-file, or --no-token if everybody who can connect may read",
         options.listen
     );
     let tokens = ArcSwap::from_pointee(tokens(options)?);

@@ -116,7 +116,7 @@ impl Remote {
         );
         let every = Duration::try_from_secs_f64(found.every_seconds).unwrap_or(EVERY_MAX);
         let holds = LASTING * self.every.max(every.min(EVERY_MAX));
-        // The agent says how old it is, and we know for how long we have seen no other one: whoever keeps answers, or has stopped
+        // The agent says how old it is, and we know for how long we have seen no other one: an agent that keeps answers, or has stopped
         // measuring, cannot make an old one new.
         let age = found.age_seconds.and_then(|age| Duration::try_from_secs_f64(age).ok());
         let is_seen = |last: &&Last| last.agent == answer.agent && last.sequence == found.sequence;

@@ -97,7 +97,7 @@ impl Copy {
         self.context == other.context && self.terms.vary == other.terms.vary
     }
 
-    /// Nobody gets it any more, whoever has found it.
+    /// Nobody gets it any more, not even requests that have found it.
     pub(super) fn drop_for_all(&self) {
         self.gone.store(true, Ordering::Relaxed);
     }

@@ -3,8 +3,8 @@
 //!
 //! | state | who reads | who writes | lock |
 //! |---|---|---|---|
-//! | the copies | every thread, for each request with `stored` | whoever has brought a whole answer, or changed a target | the cache's, shortly |
-//! | epochs of targets | whoever keeps an answer, or serves a copy after a wait | whoever changed a target | none: atomics |
+//! | the copies | every thread, for each request with `stored` | requests that brought a whole answer, or changed a target | the cache's, shortly |
+//! | epochs of targets | requests that keep an answer, or get a copy after a wait | requests that changed a target | none: atomics |
 //! | memory of copies, and of those that are being made | every thread | every thread | none: an atomic |
 //! | which store is in use | a scrape | a reload | its own, shortly |
 //! | who replaces a copy, how often it was asked for, whether it is true | every thread | every thread | none: atomics |
