@@ -159,6 +159,12 @@ impl InboundLaw {
         InboundLaw { reference, before: None, used: 0.0, served: None, full: None, all_in_use: 0 }
     }
 
+    /// How long a queue as long as it is to be takes to be served; `None`: it is no queue, or not known.
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        let served = self.served.filter(|served| *served > 0.0)?;
+        Duration::try_from_secs_f64(self.reference.value() / served).ok()
+    }
+
     /// The rate for the next period.
     pub(crate) fn next(&mut self, seen: Seen) -> f64 {
         let Seen { reading, rate, min, max, .. } = seen;

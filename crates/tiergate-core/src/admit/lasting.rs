@@ -29,7 +29,7 @@ const HALVINGS: u8 = 4;
 /// a deadline at most in so many deadlines.
 const STEADY: u32 = 8;
 
-/// The refusals of one class, or flow, that were due to deadlines. Newcomers apart from those that go on:
+/// The refusals of one flow, class, or queue of several classes, that were due to deadlines. Newcomers apart from those that go on:
 /// sessions come to their end if only newcomers are refused.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lasting {

@@ -180,6 +180,9 @@ impl<T> Pool<T> {
         let record = self.classes.at_mut(class);
         record.idle = now;
         record.patience.idle();
+        if let Some(first) = record.queue_of {
+            self.classes.at_mut(first).idle = now;
+        }
         self.account.classes[class.index()].admitted_at_once += 1;
         self.account.granted(class, Duration::ZERO);
         self.has_waited(now, self.lane_of(arrival), arrival.flow, arrival.running, Duration::ZERO);
@@ -294,8 +297,8 @@ impl<T> Pool<T> {
             return Some(reason);
         }
         self.count_drain(now, self.lane_of(arrival), arrival.running);
-        let reason = self.infeasible(now, arrival)?;
-        self.note_infeasible(now, arrival, reason);
+        let reason = self.infeasible(common, now, arrival)?;
+        self.note_infeasible(common, now, arrival, reason);
         Some(reason)
     }
 

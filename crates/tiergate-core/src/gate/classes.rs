@@ -20,6 +20,8 @@ use crate::time::Moment;
 use std::time::Duration;
 
 const NO_RANK: u16 = u16::MAX;
+/// Part of the difference to the latest answer by which the mean time of an answer moves.
+const ANSWER_WEIGHT: f64 = 1.0 / 32.0;
 
 /// One class.
 #[derive(Clone, Debug)]
@@ -38,8 +40,13 @@ pub(super) struct ClassRecord {
     pub(super) turn: f64,
     /// How long its clients wait.
     pub(super) patience: Patience,
-    /// When one of its requests last found a free slot.
+    /// When one of its requests last found a free slot; where it is the first of a queue of several classes, one of theirs.
     pub(super) idle: Moment,
+    /// The first of the classes that wait in one queue with it, come first, served first; `None`: no other does. Whether an
+    /// overload lasts is told by all of these: else the one whose queue is short on purpose leaves all places to the others.
+    pub(super) queue_of: Option<ClassId>,
+    /// Of the first of them: mean time of the answers of all, seconds.
+    answer_s: f64,
 }
 
 impl ClassRecord {
@@ -53,6 +60,8 @@ impl ClassRecord {
             turn: 0.0,
             patience: Patience::default(),
             idle: now,
+            queue_of: None,
+            answer_s: 0.0,
         }
     }
 
@@ -64,6 +73,18 @@ impl ClassRecord {
             true => self.patience.deadline(policys),
             false => policys,
         }
+    }
+
+    /// An answer to a request of one of the classes of its queue took so long.
+    pub(super) fn answered(&mut self, took: Duration) {
+        let took_s = took.as_secs_f64();
+        let weight = if self.answer_s == 0.0 { 1.0 } else { ANSWER_WEIGHT };
+        self.answer_s += (took_s - self.answer_s) * weight;
+    }
+
+    /// How long an answer usually takes to a request of one of the classes of its queue.
+    pub(super) fn answer(&self) -> Duration {
+        Duration::from_secs_f64(self.answer_s)
     }
 
     /// Whether requests wait for less while an overload lasts: nothing is known of their clients, and they are
@@ -93,7 +114,7 @@ pub(super) struct Classes {
 
 impl Classes {
     /// Puts a plan's classes in force. `is_charged`: whether the schedule goes on with what it was told of
-    /// a class. O(classes).
+    /// a class. O(classes), squared of those that wait in one queue.
     pub(super) fn reconfigure(
         &mut self,
         now: Moment,
@@ -110,6 +131,7 @@ impl Classes {
             let record = grown(&mut self.records, id.index())
                 .get_or_insert_with(|| Box::new(ClassRecord::new(now, class.clone())));
             record.settings.clone_from(class);
+            record.queue_of = plan.queue_of(class);
             if !is_charged(*id) {
                 record.charged_since = now;
             }
@@ -117,6 +139,9 @@ impl Classes {
         }
         let (in_plan, gone) =
             former.split_at(std::mem::replace(&mut self.planned, self.order.len()));
+        for id in gone {
+            self.at_mut(*id).queue_of = None;
+        }
         for &id in gone.iter().chain(in_plan) {
             let (record, load) = (self.at(id), loads[id.index()]);
             if record.rank == NO_RANK && (load.all_waiting() > 0 || record.is_held()) {

@@ -19,7 +19,8 @@ pub(super) struct Lane {
     pub(super) waiting: u32,
     /// How fast its two lists are served: of running sessions, of all others.
     drains: [DrainRate; 2],
-    /// Refusals due to deadlines of requests that no other of their flow waited beside.
+    /// Refusals due to deadlines of requests that no other of their flow waited beside; of the first class of several that wait in one
+    /// queue: of all of them.
     pub(super) lasting: Lasting,
     /// Where its turns among those of its class have got to.
     pub(super) turn: f64,

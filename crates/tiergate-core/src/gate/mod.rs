@@ -475,8 +475,11 @@ impl<T> Pool<T> {
         if outcome.end == End::Served {
             self.stalls.answered(held);
         }
-        let patience = &mut self.classes.at_mut(class).patience;
-        patience.finished(now, flow, slot.waited(), held, outcome);
+        let record = self.classes.at_mut(class);
+        record.patience.finished(now, flow, slot.waited(), held, outcome);
+        if let Some((first, took)) = record.queue_of.zip(outcome.first_byte) {
+            self.classes.at_mut(first).answered(took);
+        }
         self.take_back(now, &mut slot);
         self.account.finished(class, held, outcome);
         let waited = slot.waited();

@@ -19,6 +19,7 @@ use super::lent::Lent;
 use super::overtaken::Overtaken;
 use super::resources::Resources;
 use super::revocable::Revocable;
+use super::steering::Kept;
 use super::transfers::Transfers;
 use crate::account::Account;
 use crate::admit::block::Blocking;
@@ -117,6 +118,8 @@ pub struct Pool<T> {
     pub(super) overtaken: Overtaken,
     pub(super) triggers: Triggers,
     pub(super) shedding: Option<Shedding>,
+    /// The policer whose rate keeps its queue at a length, if one does.
+    pub(super) kept: Option<Kept>,
     pub(super) account: Account,
 }
 
@@ -149,6 +152,7 @@ impl<T> Pool<T> {
             overtaken: Overtaken::new(),
             triggers: Triggers::default(),
             shedding: None,
+            kept: None,
             account: Account::default(),
         }
     }

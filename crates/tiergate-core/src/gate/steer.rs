@@ -16,9 +16,10 @@
 //! above its reference).
 
 use super::Gate;
-use super::steering::{AFTERWARDS, Demand, GRACE, PATIENCE_MAX, Steer, SteerState, Steered};
+use super::steering::{AFTERWARDS, Demand, GRACE, Kept, PATIENCE_MAX, Steer, SteerState, Steered};
 use crate::adjust::{Adjusted, Adjustment, Adjustments, Change, Setting};
 use crate::admit::inbound::{Inbound, PERIOD, Reference, Seen};
+use crate::names::PoolId;
 use crate::plan::Plan;
 use crate::sense::Quantity;
 use crate::time::Moment;
@@ -44,6 +45,7 @@ impl<T> Gate<T> {
     /// Asks the laws if that is due; returns when it will be. [`Moment::NEVER`] without any.
     pub(super) fn steer(&mut self, now: Moment) -> Moment {
         if self.steering.list.is_empty() {
+            self.pool_of_mut(PoolId::DEFAULT).kept = None;
             return Moment::NEVER;
         }
         let due = self.steering.asked + PERIOD;
@@ -93,6 +95,15 @@ impl<T> Gate<T> {
             let queue = Queue { is_backed_up: is_backed_up && it.is_far_beyond(), is_draining };
             changes.extend(self.step(now, it, may, queue));
         }
+        if steering.list.iter().any(|it| it.is_of_backlog() && it.state == Steer::Lowest) {
+            steering.lowest_at = Some(now);
+        }
+        let can_keep = steering.lowest_at.is_none_or(|at| now >= at + AFTERWARDS);
+        let keeps = |it: &Steered| {
+            let does = can_keep && it.is_of_backlog() && it.state == Steer::Follows;
+            it.law.wait().filter(|_| does).map(|wait| Kept { by: it.policer, wait })
+        };
+        self.pool_of_mut(PoolId::DEFAULT).kept = steering.list.iter().find_map(keeps);
         self.steering = steering;
         if !changes.is_empty() {
             // What somebody else has set was left out, and every value is within the policy's bounds.

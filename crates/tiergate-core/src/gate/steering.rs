@@ -16,6 +16,8 @@ pub(super) struct Steering {
     pub(super) patient_until: Moment,
     /// When a queue was last no longer than it should be.
     pub(super) short_at: Moment,
+    /// When a queue's law was last at its least and could not keep it at its reference.
+    pub(super) lowest_at: Option<Moment>,
     /// Those of shares could not shorten a queue in time: its law goes first until its rate is at its highest again.
     pub(super) queue_leads: bool,
 }
@@ -121,6 +123,14 @@ impl Steering {
     }
 }
 
+/// A policer whose rate keeps a pool's queue at a length.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    pub(super) by: PolicerId,
+    /// How long requests wait in a queue of that length.
+    pub(super) wait: Duration,
+}
+
 /// What was asked for in a period.
 pub(super) struct Demand {
     /// How long it was.
@@ -162,6 +172,11 @@ impl Steered {
     /// Whether it is of a queue that is longer than it should be and becomes shorter.
     pub(super) fn is_draining(&self) -> bool {
         !self.is_of_share() && self.is_beyond() && self.shrinks
+    }
+
+    /// Whether it goes by what waits in the default pool.
+    pub(super) fn is_of_backlog(&self) -> bool {
+        *self.inbound.source == *Inbound::BACKLOG
     }
 
     pub(super) fn is_of_share(&self) -> bool {

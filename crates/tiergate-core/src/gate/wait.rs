@@ -125,7 +125,12 @@ impl<T> Pool<T> {
     /// Why the request may not wait: it would not be served before its deadline or, while an overload lasts,
     /// not much sooner. It stands behind those of its own list that its class's order puts before it; that those of
     /// running sessions go first shows in how fast the other list is served.
-    pub(super) fn infeasible(&self, now: Moment, arrival: &Arrival) -> Option<Reason> {
+    pub(super) fn infeasible(
+        &self,
+        common: &Common<T>,
+        now: Moment,
+        arrival: &Arrival,
+    ) -> Option<Reason> {
         let id = self.lane_of(arrival);
         let ahead = self.backlog.ahead(id, arrival);
         let (record, lane) = (self.classes.at(arrival.class), self.lanes.at(id));
@@ -136,33 +141,68 @@ impl<T> Pool<T> {
         if !drain.is_feasible(ahead, patience, slots, pause) {
             return Some(Reason::DeadlineInfeasible);
         }
-        if !self.keeps_short(arrival) {
+        if !self.keeps_short(common, arrival) {
             return None;
         }
-        let lasting = self.backlog.lasting(id, arrival).unwrap_or(&lane.lasting);
-        let (deadline, answer) = (record.settings.deadline, record.patience.answer());
-        let short = lasting.deadline(now, deadline, answer, is_newcomer, record.idle);
+        let (lasting, queue) = match record.queue_of {
+            Some(first) => (&self.lanes.at(self.lanes.of(first, lane.resource)).lasting, first),
+            None => (self.backlog.lasting(id, arrival).unwrap_or(&lane.lasting), arrival.class),
+        };
+        let of_queue = self.classes.at(queue);
+        let answer = match record.queue_of {
+            Some(_) => of_queue.answer(),
+            None => record.patience.answer(),
+        };
+        let deadline = record.settings.deadline;
+        let short = lasting.deadline(now, deadline, answer, is_newcomer, of_queue.idle);
         let waits = short >= patience || drain.is_feasible(ahead, short, slots, pause);
         (!waits).then_some(Reason::LastingOverload)
     }
 
     /// Whether an overload that lasts makes the queue short that the arrival would wait in. Shedding has an aim of
-    /// its own, and a request that brings its deadline has said how long its client waits.
-    fn keeps_short(&self, arrival: &Arrival) -> bool {
+    /// its own, as has a policer whose rate keeps the queue at a length; and a request that brings its deadline has said how long its
+    /// client waits.
+    fn keeps_short(&self, common: &Common<T>, arrival: &Arrival) -> bool {
         self.shedding.is_none()
+            && !self.is_kept_for(common, arrival)
             && arrival.deadline.is_none()
             && self.classes.at(arrival.class).is_unknown()
     }
 
+    /// Whether a policer that the request is subject to keeps the queue at a length, which is short enough for it.
+    fn is_kept_for(&self, common: &Common<T>, arrival: &Arrival) -> bool {
+        self.kept.is_some_and(|kept| {
+            2 * kept.wait <= self.classes.at(arrival.class).settings.deadline
+                && self
+                    .policers_of(common, arrival.class, arrival)
+                    .is_some_and(|under| under.policers().any(|it| it == kept.by))
+        })
+    }
+
     /// Notes that an arrival was refused since it is not feasible, for that reason.
-    pub(super) fn note_infeasible(&mut self, now: Moment, arrival: &Arrival, reason: Reason) {
+    pub(super) fn note_infeasible(
+        &mut self,
+        common: &Common<T>,
+        now: Moment,
+        arrival: &Arrival,
+        reason: Reason,
+    ) {
         self.classes.at_mut(arrival.class).patience.refused();
-        if self.keeps_short(arrival) {
+        if self.keeps_short(common, arrival) {
             let record = self.classes.at(arrival.class);
-            let (deadline, idle) = (record.settings.deadline, record.idle);
+            let (deadline, queue_of) = (record.settings.deadline, record.queue_of);
+            let idle = self.classes.at(queue_of.unwrap_or(arrival.class)).idle;
             let id = self.lane_of(arrival);
-            let lane = self.lanes.at_mut(id);
-            let lasting = self.backlog.lasting_mut(id, arrival).unwrap_or(&mut lane.lasting);
+            let lasting = match queue_of {
+                Some(first) => {
+                    let of_queue = self.lanes.of(first, self.lanes.at(id).resource);
+                    &mut self.lanes.at_mut(of_queue).lasting
+                }
+                None => {
+                    let lane = self.lanes.at_mut(id);
+                    self.backlog.lasting_mut(id, arrival).unwrap_or(&mut lane.lasting)
+                }
+            };
             let is_short = reason == Reason::LastingOverload;
             lasting.refused(now, deadline, is_newcomer(arrival), is_short, idle);
         }

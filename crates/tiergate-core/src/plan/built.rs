@@ -13,7 +13,7 @@ use crate::mark::Mark;
 use crate::names::{
     AdaptationId, ClassId, PolicerId, PoolId, ResourceId, Route, RuleId, RuleKey, SiteId,
 };
-use crate::schedule::Site;
+use crate::schedule::{Policy, Site};
 use std::fmt;
 use std::ops::Deref;
 
@@ -119,6 +119,18 @@ impl Plan {
     /// The site that a class of this plan belongs to.
     pub fn site_of(&self, class: &Class) -> &Site {
         self.site(class.site).expect("a plan has the sites of its classes")
+    }
+
+    /// The first of the classes whose requests wait in one queue with this one's, for as long: their site serves them as they come.
+    /// `None`: there is no other. O(classes).
+    pub(crate) fn queue_of(&self, class: &Class) -> Option<ClassId> {
+        if self.site_of(class).policy != Policy::Fifo {
+            return None;
+        }
+        let alike = |it: &Class| it.site == class.site && it.deadline == class.deadline;
+        let mut all = (0..).zip(&self.spec.classes).filter(|(_, it)| alike(it));
+        let first = all.next().map(|(place, _): (usize, _)| self.class_ids()[place]);
+        first.filter(|_| all.next().is_some())
     }
 
     /// The ids of the policers, in the plan's order.

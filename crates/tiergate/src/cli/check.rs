@@ -203,6 +203,32 @@ mod tests {
     }
 
     #[test]
+    fn shares_of_a_queue_that_is_served_by_importance_are_worth_nothing() {
+        let warned = |scheduling: &str, minimum: &str, control: &str| {
+            let text = format!(
+                "police = \"all\"\n[origin]\nservers = [\"a:1\"]\n{scheduling}\n\
+                 [[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\n{minimum}\n\
+                 [[policer]]\nname = \"all\"\nrate = \"1000/s\"\n{control}\n\
+                 share = [{{ class = \"b\", share = \"40%\" }}, {{ class = \"a\", share = \"60%\" }}]\n\
+                 [[rule]]\npath = \"/a\"\nclass = \"a\"\n[[rule]]\nclass = \"b\"\n"
+            );
+            crate::cli::warn::warnings(&parse(&text, "p.toml").unwrap())
+        };
+        let follows = "control = { sensor = \"backlog\" }";
+        let warnings = warned("", "", follows);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].starts_with("policer all: ") && warnings[0].contains("class b waits"));
+        for (scheduling, minimum, control) in [
+            ("", "", ""),
+            ("[scheduling]\npolicy = \"fifo\"", "", follows),
+            ("", "minimum = \"10%\"", follows),
+        ] {
+            let warnings = warned(scheduling, minimum, control);
+            assert_eq!(warnings, [""; 0], "{scheduling} {minimum} {control}");
+        }
+    }
+
+    #[test]
     fn pools_in_words_and_those_that_nothing_names() {
         let policy = parse(
             "[origin]\nservers = [\"a:1\"]\nhealth.path = \"/health\"\nslots_per_server = true\n\

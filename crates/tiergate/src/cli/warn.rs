@@ -5,13 +5,15 @@ use super::words;
 use crate::config::meant::{Listener, Policy, PolicyRule};
 use crate::config::scheduling;
 use tiergate_core::admit::bucket::PARTS;
+use tiergate_core::admit::inbound::Inbound;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::classify::pattern::Pattern;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::{Condition, Matcher, Output};
 use tiergate_core::control::Slots;
-use tiergate_core::names::Route;
+use tiergate_core::names::{PoolId, Route};
 use tiergate_core::request::{Part, RequestView, Value};
+use tiergate_core::schedule::Policy as SitePolicy;
 
 /// Most pairs of rules that are compared for one covering the other: some seconds.
 const PAIRS_MAX: usize = 100_000_000;
@@ -33,6 +35,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
     shadowed(policy, &mut deciding, &mut warnings);
     unreached(policy, &deciding, &mut warnings);
     idle_policers(policy, &mut warnings);
+    starved_shares(policy, &mut warnings);
     idle_pools(policy, &mut warnings);
     resources(policy, &mut warnings);
     adaptations(policy, &mut warnings);
@@ -206,6 +209,38 @@ fn idle_policers(policy: &Policy, warnings: &mut Vec<String>) {
         for share in policer.shares.iter().filter(|share| !classes.contains(&share.class)) {
             let name = words::class_name(policy, share.class);
             warnings.push(format!("{whose}: class {name} has a share, but is never subject to it"));
+        }
+    }
+}
+
+/// Classes whose share of what is let in is worth nothing: a policer whose rate follows the queue keeps a queue, and
+/// where the most important goes first, those that are left in it are of the last class.
+fn starved_shares(policy: &Policy, warnings: &mut Vec<String>) {
+    let plan = &policy.plan;
+    for (&id, policer) in plan.policer_ids().iter().zip(&plan.policers) {
+        let follows = policer.inbound.as_ref();
+        if follows.is_none_or(|inbound| &*inbound.source != Inbound::BACKLOG) {
+            continue;
+        }
+        let is_subject = |class: &Class| {
+            plan.site_policer == Some(id)
+                || class.policer == Some(id)
+                || policy.rules.iter().any(|it| it.rule.policer == Some(id))
+        };
+        // In the order of importance.
+        for (rank, (&class_id, class)) in plan.class_ids().iter().zip(&plan.classes).enumerate() {
+            let has_share = policer.shares.iter().any(|share| share.class == class_id);
+            let waits = class.pool == Route::Pool(PoolId::DEFAULT);
+            let behind = plan.classes[..rank].iter().any(|it| it.site == class.site && waits);
+            let strict = plan.site_of(class).policy == SitePolicy::Strict;
+            if has_share && is_subject(class) && behind && strict && class.minimum == 0.0 {
+                warnings.push(format!(
+                    "policer {}: the queue that its rate follows is never empty under overload, and class {} waits in it behind \
+                     more important ones, whatever its share: use the scheduling policy \"fifo\" or \"weighted\", \
+                     or give the class a minimum",
+                    policer.name, class.name
+                ));
+            }
         }
     }
 }

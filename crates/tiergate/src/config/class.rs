@@ -45,7 +45,8 @@ section! {
         /// while they are served, as learned from those that did. Where none were seen leaving (behind a proxy they
         /// cannot be), requests are refused that would wait for more than a sixteenth of the deadline, or than a
         /// response takes, once requests were refused because of their deadlines for as long as a deadline; more
-        /// where slots would be idle otherwise; with `order = "fifo"` and without shedding.
+        /// where slots would be idle otherwise; with `order = "fifo"`, without shedding, and
+        /// unless a [policer's `control`](#policer-rate-limits) keeps the queue at a length that is served in half of the deadline.
         /// Why: a request whose client is about to leave is work for nobody; see [ADR
         /// 16](adr/0016-patience-is-learned.md).
         learn_patience: bool = FLAG.or(true);
