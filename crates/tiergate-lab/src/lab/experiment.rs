@@ -178,6 +178,10 @@ impl Experiment {
         for wanted in self.measure.iter().flat_map(|m| m.clients.iter().chain(&m.over_clients)) {
             ensure!(names.contains(&wanted.as_str()), "measure: no clients {wanted:?}");
         }
+        ensure!(
+            self.measure.iter().all(Taken::has_its_target) && self.plot.iter().all(Line::is_along),
+            "measure: overshoot and settling have a `target`, and no other does; nor are they drawn"
+        );
         for wanted in self.plot.iter().flat_map(|p| &p.clients) {
             ensure!(names.contains(&wanted.as_str()), "plot: no clients {wanted:?}");
         }

@@ -1,6 +1,7 @@
 //! Figures taken from what was observed in a run. Pure.
 
 use super::result::{Along, Better, Measure, Phase, Plot, Unit};
+use super::transient::Target;
 use super::waits::Waits;
 use crate::load::figures::{Figures, PopulationFigures, RunFigures, Second, SessionFigures};
 use serde::Deserialize;
@@ -21,6 +22,8 @@ pub(super) struct Taken {
     pub(super) phases: Vec<String>,
     /// The capacity in those phases, as a part of the usual one; `None`: all of it.
     capacity: Option<f64>,
+    /// What the figure is to be brought to, for how it gets there.
+    target: Option<Target>,
     /// As a multiple of the same in these phases.
     #[serde(default)]
     pub(super) over: Vec<String>,
@@ -91,23 +94,33 @@ enum What {
     FrontCpu,
     /// Processor time of the origin in a second.
     OriginBusy,
+    /// How far that went beyond its target, of the target ([`super::transient`]).
+    Overshoot,
+    /// Seconds from the beginning of the phases until it stayed at its target.
+    Settling,
     /// Mean time that requests waited in Tiergate's queue, if it writes a log.
     QueueWait,
 }
 
 impl What {
+    /// Whether it says how something gets to a target.
+    fn needs_target(self) -> bool {
+        matches!(self, Self::Overshoot | Self::Settling)
+    }
+
     /// What it is in, and which values are better.
     fn kind(self) -> (Unit, Better) {
         use Better::{Higher, Lower};
         match self {
             Self::Answered | Self::Goodput | Self::Completed | Self::Kept => (Unit::Share, Higher),
-            Self::Refused | Self::Failed | Self::Wasted | Self::OriginBusy => (Unit::Share, Lower),
+            Self::Refused | Self::Failed | Self::Wasted => (Unit::Share, Lower),
+            Self::OriginBusy | Self::Overshoot => (Unit::Share, Lower),
             Self::Rate | Self::SessionRate => (Unit::Rate, Higher),
             Self::Megabits => (Unit::Megabits, Higher),
             Self::Attempts => (Unit::Ratio, Lower),
             Self::Mean | Self::P50 | Self::P99 | Self::QueueWait => (Unit::Ms, Lower),
             Self::SessionMean | Self::SessionP99 => (Unit::Ms, Lower),
-            Self::Recovery => (Unit::S, Lower),
+            Self::Recovery | Self::Settling => (Unit::S, Lower),
             Self::FrontCpu => (Unit::Us, Lower),
         }
     }
@@ -140,6 +153,7 @@ impl Taken {
             clients: vec![name.to_owned()],
             phases: Vec::new(),
             capacity: None,
+            target: None,
             over: Vec::new(),
             over_clients: Vec::new(),
             only_shown: false,
@@ -165,6 +179,11 @@ impl Taken {
         (base > 0.0).then(|| value / base)
     }
 
+    /// Whether it has a target if, and only if, it needs one.
+    pub(super) fn has_its_target(&self) -> bool {
+        self.target.is_some() == self.what.needs_target()
+    }
+
     fn is_multiple(&self) -> bool {
         !(self.over.is_empty() && self.over_clients.is_empty())
     }
@@ -177,6 +196,8 @@ impl Taken {
         let populations = of(run.report, clients);
         let value = match self.what {
             What::Recovery => recovery(run, &populations, *phases.first()?),
+            What::Overshoot => self.target?.overshoot(&busy_in(run, &phases)),
+            What::Settling => self.target?.settling(&busy_in(run, &phases)),
             what => figure(run, &populations, &phases, what),
         };
         let capacity = self.capacity.filter(|_| self.what == What::Goodput).unwrap_or(1.0);
@@ -185,6 +206,11 @@ impl Taken {
 }
 
 impl Line {
+    /// Whether it can be drawn.
+    pub(super) fn is_along(&self) -> bool {
+        !self.what.needs_target()
+    }
+
     /// The plot as results keep it.
     pub(super) fn plot(&self) -> Plot {
         Plot { title: self.title.clone(), unit: self.what.kind().0, along: self.along }
@@ -264,9 +290,11 @@ fn figure(
         What::Recovery => recovery(run, populations, *phases.first()?),
         What::Wasted => run.served.and_then(|(all, wasted)| ratio(wasted as f64, all as f64)),
         What::OriginBusy => {
-            let seconds: Vec<f64> = phases.iter().flat_map(|n| busy(run, *n)).copied().collect();
+            let seconds = busy_in(run, phases);
             ratio(seconds.iter().sum(), seconds.len() as f64)
         }
+        // They need a target, and so a measure.
+        What::Overshoot | What::Settling => None,
         What::QueueWait => {
             let own = |w: &&Waits| populations.iter().any(|p| p.name == w.name);
             let own = run.waits.iter().filter(own);
@@ -302,6 +330,11 @@ fn in_second(
         What::P99 => largest(&|s| s.p99_ms),
         _ => None,
     }
+}
+
+/// Processor time of the origin in each second of those phases.
+fn busy_in(run: &Observed<'_>, phases: &[usize]) -> Vec<f64> {
+    phases.iter().flat_map(|n| busy(run, *n)).copied().collect()
 }
 
 /// Processor time of the origin in each second of a phase.
@@ -421,6 +454,15 @@ mod tests {
         assert_eq!(value("what = 'origin_busy'\nphases = ['calm']"), Some(0.6));
         // It lasts for two seconds, and the second was not seen.
         assert_eq!(value("what = 'origin_busy'\nphases = ['storm']"), Some(1.0));
+    }
+
+    #[test]
+    fn how_a_target_is_reached_is_told_of_several_phases() {
+        let target = "target = { value = 0.6, within = 0.1 }\nphases = ['calm', 'storm']";
+        let overshoot = value(&format!("what = 'overshoot'\n{target}")).unwrap();
+        assert!((overshoot - (2.2 / 3.0 - 0.6) / 0.6).abs() < 1e-9, "{overshoot}");
+        assert_eq!(value(&format!("what = 'settling'\n{target}")), Some(3.0), "never");
+        assert_eq!(value("what = 'settling'"), None, "there is no target");
     }
 
     #[test]

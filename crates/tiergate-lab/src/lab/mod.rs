@@ -37,6 +37,7 @@ mod server;
 mod settings;
 mod store;
 mod surge;
+mod transient;
 mod turns;
 mod waits;
 

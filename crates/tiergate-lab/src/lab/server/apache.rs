@@ -22,8 +22,14 @@ const PAGE_BYTES: usize = 6401;
 /// A file that takes a link: as large as Voigt's (Voigt and Gunningberg 2002, the thesis's Paper D, 3.4).
 const LARGE_BYTES: usize = 142 << 10;
 
-/// Two trees with a picture, and the same picture with less in it: of the sizes that Abdelzaher's are (7.1).
-const TREES: [(&str, usize); 2] = [("full_content", 64 << 10), ("degraded_content", 8 << 10)];
+/// Two trees with pictures, and the same pictures with less in them.
+const TREES: [&str; 2] = ["full_content", "degraded_content"];
+
+/// Pictures with their KiB: those of Abdelzaher's figure 10, and the one of most of their experiments (7.1).
+const PICTURES: [(&str, usize); 4] =
+    [("image-8k.jpg", 8), ("image-32k.jpg", 32), ("image.jpg", 64), ("image-128k.jpg", 128)];
+/// The copy of a picture is so many times smaller.
+const SMALLER: usize = 8;
 
 /// How Apache is set.
 #[derive(Deserialize, Serialize, Clone, Debug, PartialEq)]
@@ -54,10 +60,12 @@ impl Apache {
         let paths = surge::write(&files, self.files, self.seed)?;
         std::fs::write(files.join("page.html"), "x".repeat(PAGE_BYTES))?;
         std::fs::write(files.join("large.bin"), "x".repeat(LARGE_BYTES))?;
-        for (tree, bytes) in TREES {
+        for (tree, smaller) in TREES.into_iter().zip([1, SMALLER]) {
             let folder = files.join(tree);
             std::fs::create_dir_all(&folder)?;
-            std::fs::write(folder.join("image.jpg"), "x".repeat(bytes))?;
+            for (name, kib) in PICTURES {
+                std::fs::write(folder.join(name), "x".repeat((kib << 10) / smaller))?;
+            }
         }
         compile_page(&place.dir().join("cgi-bin")).await?;
         let file = place.dir().join("apache.conf");
