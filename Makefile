@@ -117,6 +117,11 @@ laws-drawn: ## Laws of the limit on random scenarios: 60 open to tune on, 100 he
 fuzz: ## Each fuzzer for SECONDS=n seconds (30)
 	scripts/fuzz.sh $(FUZZ_SECONDS)
 
+.PHONY: fuzz-check
+fuzz-check: ## The fuzzers of what is on the wire for SECONDS=n seconds, and whether the others, which take minutes to build, compile
+	FUZZ_IN=fuzz/wire scripts/fuzz.sh $(FUZZ_SECONDS)
+	$(CARGO) check --manifest-path fuzz/gateway/Cargo.toml --target-dir target --locked
+
 .PHONY: mutations
 mutations: ## Puts faults into the schedulers, one at a time, and shows which property detects each; ONLY=name
 	@scripts/mutations.py $(if $(ONLY),--only $(ONLY))
