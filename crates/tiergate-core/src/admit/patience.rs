@@ -152,6 +152,29 @@ fn of_most(groups: &[Group; GROUPS]) -> [Count; BINS] {
     sums
 }
 
+/// Mean time from a slot to the first byte of an answer; recent ones count most.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AnswerTime {
+    /// Seconds; 0: there was none yet.
+    mean_s: f64,
+}
+
+impl AnswerTime {
+    /// One took so long.
+    pub(crate) fn took(&mut self, took: Duration) {
+        let took_s = took.as_secs_f64();
+        if self.mean_s == 0.0 {
+            self.mean_s = took_s;
+        }
+        self.mean_s += (took_s - self.mean_s) * WEIGHT;
+    }
+
+    /// Their mean; zero: there was none yet.
+    pub(crate) fn mean(&self) -> Duration {
+        Duration::from_secs_f64(self.mean_s)
+    }
+}
+
 /// What is known of the clients of one class.
 #[derive(Clone, Debug)]
 pub(crate) struct Patience {
@@ -176,8 +199,7 @@ pub(crate) struct Patience {
     tried: f32,
     /// Those that hardly waited.
     usual: Option<Count>,
-    /// Mean time from the slot to the first byte of an answer, seconds.
-    answer_s: f64,
+    answers: AnswerTime,
 }
 
 impl Default for Patience {
@@ -196,7 +218,7 @@ impl Default for Patience {
             since: Moment::ZERO,
             tried: 0.0,
             usual: None,
-            answer_s: 0.0,
+            answers: AnswerTime::default(),
         }
     }
 }
@@ -229,10 +251,10 @@ impl Patience {
             return;
         }
         if let Some(first_byte) = first_byte {
-            self.answered(first_byte);
+            self.answers.took(first_byte);
         }
         if has_left || self.groups.is_some() {
-            let part = (held.as_secs_f64() / self.answer_s.max(1e-6)).min(1.0) as f32;
+            let part = (held.as_secs_f64() / self.answers.mean_s.max(1e-6)).min(1.0) as f32;
             let count = if has_left { part } else { 1.0 };
             if self.groups.is_none() {
                 self.begun = now;
@@ -272,15 +294,6 @@ impl Patience {
         counts
     }
 
-    /// The first byte of an answer came this long after the slot was granted.
-    fn answered(&mut self, took: Duration) {
-        let took_s = took.as_secs_f64();
-        if self.answer_s == 0.0 {
-            self.answer_s = took_s;
-        }
-        self.answer_s += (took_s - self.answer_s) * WEIGHT;
-    }
-
     /// How long a request may wait for its slot to be answered while its client is there; at most
     /// `policys`. O(1).
     pub(crate) fn deadline(&self, policys: Duration) -> Duration {
@@ -290,7 +303,7 @@ impl Patience {
 
     /// How long an answer usually takes from its slot on.
     pub(crate) fn answer(&self) -> Duration {
-        Duration::from_secs_f64(self.answer_s)
+        self.answers.mean()
     }
 
     /// The time after which clients leave; `None`: not known.
@@ -364,7 +377,7 @@ impl Patience {
 
     /// Waiting for less would leave slots idle.
     fn least(&self) -> Duration {
-        DEADLINE_MIN.max(Duration::from_secs_f64(self.answer_s * ANSWERS_MIN))
+        DEADLINE_MIN.max(Duration::from_secs_f64(self.answers.mean_s * ANSWERS_MIN))
     }
 }
 

@@ -10,7 +10,7 @@
 //! A class that is gone keeps its settings, its queue and its counters; a name that comes back to the plan
 //! finds them again.
 
-use crate::admit::patience::Patience;
+use crate::admit::patience::{AnswerTime, Patience};
 use crate::class::{Class, Order};
 use crate::collections::grown;
 use crate::names::ClassId;
@@ -20,8 +20,6 @@ use crate::time::Moment;
 use std::time::Duration;
 
 const NO_RANK: u16 = u16::MAX;
-/// Part of the difference to the latest answer by which the mean time of an answer moves.
-const ANSWER_WEIGHT: f64 = 1.0 / 32.0;
 
 /// One class.
 #[derive(Clone, Debug)]
@@ -45,8 +43,8 @@ pub(super) struct ClassRecord {
     /// The first of the classes that wait in one queue with it, come first, served first; `None`: no other does. Whether an
     /// overload lasts is told by all of these: else the one whose queue is short on purpose leaves all places to the others.
     pub(super) queue_of: Option<ClassId>,
-    /// Of the first of them: mean time of the answers of all, seconds.
-    answer_s: f64,
+    /// Of the first of them: how long answers take to requests of all.
+    pub(super) answers: AnswerTime,
 }
 
 impl ClassRecord {
@@ -61,7 +59,7 @@ impl ClassRecord {
             patience: Patience::default(),
             idle: now,
             queue_of: None,
-            answer_s: 0.0,
+            answers: AnswerTime::default(),
         }
     }
 
@@ -73,18 +71,6 @@ impl ClassRecord {
             true => self.patience.deadline(policys),
             false => policys,
         }
-    }
-
-    /// An answer to a request of one of the classes of its queue took so long.
-    pub(super) fn answered(&mut self, took: Duration) {
-        let took_s = took.as_secs_f64();
-        let weight = if self.answer_s == 0.0 { 1.0 } else { ANSWER_WEIGHT };
-        self.answer_s += (took_s - self.answer_s) * weight;
-    }
-
-    /// How long an answer usually takes to a request of one of the classes of its queue.
-    pub(super) fn answer(&self) -> Duration {
-        Duration::from_secs_f64(self.answer_s)
     }
 
     /// Whether requests wait for less while an overload lasts: nothing is known of their clients, and they are

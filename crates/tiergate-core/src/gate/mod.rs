@@ -478,7 +478,7 @@ impl<T> Pool<T> {
         let record = self.classes.at_mut(class);
         record.patience.finished(now, flow, slot.waited(), held, outcome);
         if let Some((first, took)) = record.queue_of.zip(outcome.first_byte) {
-            self.classes.at_mut(first).answered(took);
+            self.classes.at_mut(first).answers.took(took);
         }
         self.take_back(now, &mut slot);
         self.account.finished(class, held, outcome);

@@ -150,7 +150,7 @@ impl<T> Pool<T> {
         };
         let of_queue = self.classes.at(queue);
         let answer = match record.queue_of {
-            Some(_) => of_queue.answer(),
+            Some(_) => of_queue.answers.mean(),
             None => record.patience.answer(),
         };
         let deadline = record.settings.deadline;

@@ -179,7 +179,8 @@ impl Experiment {
             ensure!(names.contains(&wanted.as_str()), "measure: no clients {wanted:?}");
         }
         ensure!(
-            self.measure.iter().all(Taken::has_its_target) && self.plot.iter().all(Line::is_along),
+            self.measure.iter().all(Taken::has_its_target)
+                && self.plot.iter().all(Line::can_be_drawn),
             "measure: overshoot and settling have a `target`, and no other does; nor are they drawn"
         );
         for wanted in self.plot.iter().flat_map(|p| &p.clients) {

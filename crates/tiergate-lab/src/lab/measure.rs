@@ -207,7 +207,7 @@ impl Taken {
 
 impl Line {
     /// Whether it can be drawn.
-    pub(super) fn is_along(&self) -> bool {
+    pub(super) fn can_be_drawn(&self) -> bool {
         !self.what.needs_target()
     }
 

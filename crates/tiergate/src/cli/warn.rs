@@ -11,7 +11,7 @@ use tiergate_core::classify::pattern::Pattern;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::{Condition, Matcher, Output};
 use tiergate_core::control::Slots;
-use tiergate_core::names::{PoolId, Route};
+use tiergate_core::names::{PolicerId, PoolId, Route};
 use tiergate_core::request::{Part, RequestView, Value};
 use tiergate_core::schedule::Policy as SitePolicy;
 
@@ -180,20 +180,26 @@ fn unreached(policy: &Policy, deciding: &[bool], warnings: &mut Vec<String>) {
     }
 }
 
+/// The classes that have requests which are subject to the policer.
+fn subject_to(policy: &Policy, id: PolicerId) -> Vec<ClassId> {
+    let (plan, id) = (&policy.plan, Some(id));
+    let default = policy.classifier.default_class();
+    let mut classes: Vec<ClassId> = plan.class_ids().to_vec();
+    if plan.site_policer != id {
+        classes.retain(|class| {
+            let of_class = |rule: &Rule| rule.class.unwrap_or(default) == *class;
+            plan.class(*class).is_some_and(|it| it.policer == id)
+                || policy.rules.iter().any(|it| it.rule.policer == id && of_class(&it.rule))
+        });
+    }
+    classes
+}
+
 /// Policers that are never referenced, and classes that are subject to one in which they have no share.
 fn idle_policers(policy: &Policy, warnings: &mut Vec<String>) {
     let plan = &policy.plan;
-    let default = policy.classifier.default_class();
     for (&id, policer) in plan.policer_ids().iter().zip(&plan.policers) {
-        let id = Some(id);
-        let mut classes: Vec<ClassId> = plan.class_ids().to_vec();
-        if plan.site_policer != id {
-            classes.retain(|class| {
-                let of_class = |rule: &Rule| rule.class.unwrap_or(default) == *class;
-                plan.class(*class).is_some_and(|it| it.policer == id)
-                    || policy.rules.iter().any(|it| it.rule.policer == id && of_class(&it.rule))
-            });
-        }
+        let classes = subject_to(policy, id);
         let whose = format!("policer {}", policer.name);
         if classes.is_empty() {
             warnings.push(format!("{whose}: never referenced"));
@@ -222,18 +228,16 @@ fn starved_shares(policy: &Policy, warnings: &mut Vec<String>) {
         if follows.is_none_or(|inbound| &*inbound.source != Inbound::BACKLOG) {
             continue;
         }
-        let is_subject = |class: &Class| {
-            plan.site_policer == Some(id)
-                || class.policer == Some(id)
-                || policy.rules.iter().any(|it| it.rule.policer == Some(id))
-        };
+        let subject = subject_to(policy, id);
+        let waits = |it: &Class| it.pool == Route::Pool(PoolId::DEFAULT);
         // In the order of importance.
-        for (rank, (&class_id, class)) in plan.class_ids().iter().zip(&plan.classes).enumerate() {
-            let has_share = policer.shares.iter().any(|share| share.class == class_id);
-            let waits = class.pool == Route::Pool(PoolId::DEFAULT);
-            let behind = plan.classes[..rank].iter().any(|it| it.site == class.site && waits);
-            let strict = plan.site_of(class).policy == SitePolicy::Strict;
-            if has_share && is_subject(class) && behind && strict && class.minimum == 0.0 {
+        for (rank, (class_id, class)) in plan.class_ids().iter().zip(&plan.classes).enumerate() {
+            let has_share = policer.shares.iter().any(|share| share.class == *class_id);
+            let is_above = |it: &Class| it.site == class.site && waits(it);
+            let is_behind = waits(class) && plan.classes[..rank].iter().any(is_above);
+            let is_strict = plan.site_of(class).policy == SitePolicy::Strict;
+            let is_subject = has_share && subject.contains(class_id);
+            if is_subject && is_behind && is_strict && class.minimum == 0.0 {
                 warnings.push(format!(
                     "policer {}: the queue that its rate follows is never empty under overload, and class {} waits in it behind \
                      more important ones, whatever its share: use the scheduling policy \"fifo\" or \"weighted\", \
