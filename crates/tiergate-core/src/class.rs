@@ -107,6 +107,8 @@ pub struct Class {
     /// How long the origin may take with its requests: bounds the limit of each pool where that is adaptive. `None`: as long
     /// as it takes.
     pub service_target: Option<ServiceTarget>,
+    /// Whether its requests use only what is idle: see [`crate::gate`]'s background.
+    pub background: bool,
     /// The code point that the packets of its answers bear, 0 to 63; `None`: what the system gives them.
     pub dscp: Option<u8>,
     /// How many long-lived streams of it (upgraded connections, streams of events) may be open without a
@@ -118,6 +120,8 @@ impl Class {
     /// Longest time in the backlog where the policy names none. Long enough to ride out a burst,
     /// shorter than the patience of people and of most client time-outs.
     pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(2);
+    /// The same of a background class: it may wait until night, as long as its clients do.
+    pub const DEADLINE_BACKGROUND: Duration = Duration::from_secs(600);
     /// Bound on the backlog where the policy names none. More than
     /// the connections of most gateways; the deadline bounds the wait long before.
     pub const QUEUE_LEN_MAX_DEFAULT: u32 = 10_000;
@@ -154,6 +158,7 @@ impl Class {
             queue_bytes_max: Self::QUEUE_BYTES_MAX_DEFAULT,
             preemptible: false,
             service_target: None,
+            background: false,
             dscp: None,
             streams_max: Self::STREAMS_MAX_DEFAULT,
         }

@@ -34,3 +34,4 @@ pub mod sense;
 pub mod shadow;
 pub mod stored;
 pub mod time;
+pub mod transmit;

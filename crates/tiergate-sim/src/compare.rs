@@ -139,6 +139,7 @@ pub fn saturated(subject: &Subject, overload: f64, limit: LimitKind, seconds: f6
             refuse_at: Vec::new(),
             target_p99_ms: None,
             resource: None,
+            background: false,
         }],
         server: subject.shape.clone(),
         population: vec![Population::of(

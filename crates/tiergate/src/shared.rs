@@ -3,6 +3,7 @@
 use crate::config::meant::Policy;
 use crate::connections::{Connections, Report};
 use crate::door::Door;
+use crate::link::Link;
 use crate::observe::access_log::Log;
 use crate::observe::counters::{Counters, ThreadCounters};
 use crate::observe::refusals;
@@ -111,6 +112,12 @@ impl Config {
         (!self.marks.is_empty()).then(mark)
     }
 
+    /// What the link carries, if that is known and anything is in the background.
+    fn link(&self) -> Option<u64> {
+        let classes = &self.policy.plan.classes;
+        self.policy.link.filter(|_| classes.iter().any(|class| class.background))
+    }
+
     /// The level of a class among its site's; of one that is gone from the policy the last.
     pub fn level_of(&self, class: ClassId) -> Level {
         self.levels.get(class.index()).copied().unwrap_or(self.bounds.last())
@@ -162,6 +169,8 @@ pub struct Shared {
     pub tunnels: AtomicUsize,
     /// What the gateway itself counts.
     pub counters: Arc<Counters>,
+    /// The link that answers leave by.
+    pub link: Link,
     /// The sessions that run.
     pub sessions: Arc<SessionTable>,
     /// The last requests that were refused.
@@ -196,10 +205,13 @@ impl Shared {
     pub fn new(config: Config, counters: Arc<Counters>) -> Self {
         counters.connections_max.store(config.bounds.max, Ordering::Relaxed);
         counters.store.follow(config.store.as_ref());
+        let link = Link::default();
+        link.set(crate::clock::now(), config.link());
         let door = Door::new(config.policy.plan.clone(), crate::clock::now);
         tell_servers(&mut door.gate(), crate::clock::now(), &config.pools);
         Shared {
             door,
+            link,
             sessions: Arc::new(SessionTable::new(config.policy.session.as_ref())),
             connections: Arc::new(Connections::new(counters.connections.clone())),
             counters,
@@ -231,6 +243,7 @@ impl Shared {
         tell_servers(&mut gate, now, &config.pools);
         self.counters.connections_max.store(config.bounds.max, Ordering::Relaxed);
         self.counters.store.follow(config.store.as_ref());
+        self.link.set(crate::clock::now(), config.link());
         self.config.store(Arc::new(config));
         self.door.wake(gate);
     }

@@ -30,6 +30,14 @@ pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
         Ok(())
     }
 
+    /// The system takes no more while so many bytes that were written have not been sent; 0: as many as it likes. A system call.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn limit_unsent(&self, _bytes: u32) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Has the close of the connection be a reset.
     fn reset_at_close(&self);
 
@@ -55,6 +63,10 @@ impl ClientStream for TcpStream {
         // client has IPv4 sends by IPv4, and has that one's field.
         let field = u32::from(dscp) << 2;
         if by_v6 { socket.set_tclass_v6(field) } else { socket.set_tos_v4(field) }
+    }
+
+    fn limit_unsent(&self, bytes: u32) -> io::Result<()> {
+        socket2::SockRef::from(self).set_tcp_notsent_lowat(bytes)
     }
 
     fn reset_at_close(&self) {

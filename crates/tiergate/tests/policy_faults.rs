@@ -154,7 +154,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[class]]\nname = \"a\"\nzzz = 0",
-            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `adaptation`, `codel`, `deadline`, `dscp`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `mode`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `resource`, `service_target`, `share`, `site`, `streams`, `weight`, `when_full`",
+            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `adaptation`, `background`, `codel`, `deadline`, `dscp`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `mode`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `resource`, `service_target`, `share`, `site`, `streams`, `weight`, `when_full`",
         ),
         (
             "[[class]]\nname = \"a\"\nminimum = 10",
@@ -707,6 +707,23 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "[[rule]]\npath = \"/x\"\nrefuse = true\nadaptation = false",
             "policy.toml:6:14: rule[1].adaptation: has no effect on requests that are refused; leave it out",
         ),
+        (
+            "[[class]]\nname = \"a\"\nbackground = true\n[[class]]\nname = \"b\"",
+            "policy.toml:6:1: class[2]: must come before the background class \"a\": move it up",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nbackground = true",
+            "policy.toml:5:14: class[1].background: at least one class must not be in the background",
+        ),
+        (
+            "[[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\nbackground = true\nminimum = \"5%\"",
+            "policy.toml:8:11: class[2].minimum: a background class is sure of nothing: leave it out",
+        ),
+        (
+            "[link]",
+            "policy.toml:3:1: link.capacity: is missing; write capacity = 100_000_000, for 100 Mbit/s",
+        ),
+        ("[link]\ncapacity = 5", "policy.toml:4:12: link.capacity: must be at least 100000, got 5"),
         ("key = ", "policy.toml:3:7: string values must be quoted, expected literal string"),
         ("[origin]", "policy.toml:3:2: duplicate key"),
         ("[[class]]\nname = \"a\"\nname = \"b\"", "policy.toml:5:1: duplicate key"),

@@ -36,6 +36,8 @@ pub(crate) struct Granted {
     pub(crate) found_there: u32,
     /// Whose slots they are, where each server has its own.
     pub(crate) seat: Option<Seat>,
+    /// They are none of the limit's.
+    pub(crate) beside: bool,
     /// Of the pool's line-ups, the one in force then.
     pub(crate) lineup: u32,
     /// What the request is named by among those in progress, where the limit is adaptive.

@@ -17,6 +17,7 @@ mod slots;
 mod target;
 mod targets;
 mod timely;
+mod unfelt;
 mod unused;
 mod window;
 
@@ -26,3 +27,5 @@ pub use limits::{Access, ServerSlots};
 pub(crate) use limits::{Limits, Seat};
 pub use slots::Slots;
 pub use target::{Quantile, ServiceTarget, TargetState};
+pub use unfelt::Felt;
+pub(crate) use unfelt::Unfelt;

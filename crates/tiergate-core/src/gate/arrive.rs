@@ -81,6 +81,7 @@ impl<T> Pool<T> {
         if arrival.adapted.is_some_and(|it| it.level == 0) {
             return self.turn_down(common, now, arrival, Reason::Level);
         }
+        self.note_foreground(now, self.lane_of(arrival));
         self.catch_up(common, now);
         if self.shedding.is_some()
             && let request = self.candidate(arrival)
@@ -144,7 +145,8 @@ impl<T> Pool<T> {
         if !self.limit.has_free() || !self.limit.fits(arrival.width()) {
             return false;
         }
-        if !self.has_resource(self.lane_of(arrival)) {
+        let lane = self.lane_of(arrival);
+        if !self.has_resource(lane) || self.is_background_full(lane) {
             return false;
         }
         if self.ready() == 0 && !self.schedule.keeps_free() {
@@ -194,8 +196,8 @@ impl<T> Pool<T> {
         let class = arrival.class;
         let lane = self.lane_of(arrival);
         let given = self.grant(now, lane, arrival.rule, arrival.width());
-        let Given { grant, seat, found, found_there } = given;
-        let place = self.begins(now, lane, grant.slots, seat);
+        let Given { grant, seat, beside, found, found_there } = given;
+        let place = if beside { None } else { self.begins(now, lane, grant.slots, seat) };
         Slot {
             flow: arrival.flow,
             pool: self.id,
@@ -204,7 +206,7 @@ impl<T> Pool<T> {
             adapted: arrival.adapted,
             rule: arrival.rule,
             admitted: now,
-            holds: Holds::Slots(seat),
+            holds: Holds::granted(seat, beside),
             lineup: self.lineup,
             found,
             found_there,
@@ -231,7 +233,8 @@ impl<T> Pool<T> {
     /// kept for.
     pub(super) fn catch_up(&mut self, common: &mut Common<T>, now: Moment) {
         self.advance(now);
-        if self.schedule.keeps_free() && self.ready() > 0 {
+        let is_let_in = self.look_at_background(now);
+        if (is_let_in || self.schedule.keeps_free()) && self.ready() > 0 {
             self.dispatch(common, now);
         }
     }
@@ -350,7 +353,7 @@ impl<T> Pool<T> {
         let is_within_part = self.schedule.is_within_part(rank, loads);
         let waiting = (0..loads.len()).filter(|&rank| loads[rank].waiting > 0);
         let lanes = waiting.flat_map(|rank| self.lanes.of_class(self.classes.of_rank(rank)));
-        let ready = lanes.filter(|lane| !self.is_held_up(*lane));
+        let ready = lanes.filter(|lane| !self.lanes.at(*lane).is_held_up);
         let ahead = ready.map(|lane| self.backlog.turns(lane, flow)).sum();
         Candidate { importance, rank, flow, is_within_part, ahead, running, requests, connection }
     }

@@ -14,6 +14,8 @@ pub(super) struct Given {
     pub(super) grant: Grant,
     /// Whose slots, where each server has its own.
     pub(super) seat: Option<Seat>,
+    /// They are none of the limit's ([`super::background`]).
+    pub(super) beside: bool,
     /// Slots in use there with it, and of the resource that it needs.
     pub(super) found: u32,
     pub(super) found_there: u32,
@@ -45,17 +47,19 @@ impl<T> Pool<T> {
         let grant = Grant { slots, estimate: self.costs.estimate(class, rule, slots) };
         let rank = self.classes.rank(class);
         self.schedule.granted(rank, self.classes.loads(), self.limit.slots(), grant);
-        let seat = self.limit.grant(now, slots);
+        let beside = self.is_beside(lane);
+        let seat = if beside { None } else { self.limit.grant(now, slots) };
         self.progressed(now);
         self.classes.loads_mut()[rank].running += u32::from(slots);
         self.classes.at_mut(class).requests += 1;
         let (found, found_there) = (self.limit.running_at(seat), self.takes_resource(now, lane));
-        Given { grant, seat, found, found_there }
+        self.look_at_background(now);
+        Given { grant, seat, beside, found, found_there }
     }
 
     /// The slot of a waiter that was granted one, when so many slots were in use with it.
     pub(super) fn slot_of(&self, waiter: &Waiter<T>, granted: Granted) -> Slot {
-        let Granted { at: admitted, found, found_there, seat, lineup, place } = granted;
+        let Granted { at: admitted, found, found_there, seat, beside, lineup, place } = granted;
         Slot {
             pool: self.id,
             class: waiter.class,
@@ -64,7 +68,7 @@ impl<T> Pool<T> {
             rule: waiter.rule,
             flow: waiter.flow,
             admitted,
-            holds: Holds::Slots(seat),
+            holds: Holds::granted(seat, beside),
             lineup,
             found,
             found_there,
@@ -108,7 +112,9 @@ impl<T> Pool<T> {
         if self.gives_up_transfer(slot) {
             // It held none.
         } else if !self.gives_up_lent(slot) && !self.is_written_off(slot) {
-            self.limit.take_back(slot.seat(), slot.grant.slots);
+            if !slot.is_beside() {
+                self.limit.take_back(slot.seat(), slot.grant.slots);
+            }
             self.gives_resource(slot.lane);
             self.classes.load_mut(slot.class).running -= u32::from(slot.grant.slots);
         }

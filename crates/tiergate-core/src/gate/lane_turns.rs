@@ -15,9 +15,9 @@ impl<T> Pool<T> {
         if let Some(only) = self.lanes.only(class) {
             return only;
         }
-        let Pool { lanes, backlog, resources, classes, .. } = self;
+        let Pool { lanes, backlog, classes, .. } = self;
         let reached = classes.at(class).turn;
-        let ready = lanes.of_class(class).filter(|id| !resources.holds_up(lanes.at(*id).resource));
+        let ready = lanes.of_class(class).filter(|id| !lanes.at(*id).is_held_up);
         let first = ready
             .filter_map(|id| {
                 let turn = lanes.at(id).turn.max(reached);

@@ -15,8 +15,12 @@ pub(super) struct Lane {
     pub(super) class: ClassId,
     /// What its requests need beside a slot of the pool.
     pub(super) resource: Option<ResourceId>,
+    /// Whether its class is of the background.
+    pub(super) is_background: bool,
     /// Requests that wait in it.
     pub(super) waiting: u32,
+    /// Whether they wait for something else than a slot of the pool, as far as loads say.
+    pub(super) is_held_up: bool,
     /// How fast its two lists are served: of running sessions, of all others.
     drains: [DrainRate; 2],
     /// Refusals due to deadlines of requests that no other of their flow waited beside; of the first class of several that wait in one
@@ -27,6 +31,11 @@ pub(super) struct Lane {
 }
 
 impl Lane {
+    /// Whether its requests need something that not all need, or wait for all others.
+    pub(super) fn is_apart(&self) -> bool {
+        self.resource.is_some() || self.is_background
+    }
+
     /// How fast the list of running sessions, or of all others, is served.
     #[inline]
     pub(super) fn drain(&self, running: bool) -> &DrainRate {
@@ -76,7 +85,9 @@ impl Lanes {
         self.all.push(Lane {
             class,
             resource,
+            is_background: false,
             waiting: 0,
+            is_held_up: false,
             drains: [DrainRate::since(now); 2],
             lasting: Lasting::default(),
             turn: 0.0,

@@ -97,7 +97,9 @@ impl<T> Pool<T> {
         let load = OriginLoad { running, waiting: self.ready() };
         self.progressed(now);
         self.overtaken.pauses(slot.place);
-        self.limit.lend(now, slot.seat(), slot.grant.slots);
+        if !slot.is_beside() {
+            self.limit.lend(now, slot.seat(), slot.grant.slots);
+        }
         self.lends_resource(now, slot.lane);
         self.classes.load_mut(slot.class).running -= u32::from(slot.grant.slots);
         if lends == Lends::Takes {
@@ -106,7 +108,7 @@ impl<T> Pool<T> {
             let waited = slot.waited();
             let completion =
                 Completion { now, class, lane, flow, admitted, waited, found, outcome, load };
-            self.completed(&completion, slot.seat(), found_there);
+            self.completed(&completion, slot, found_there);
         }
         slot.holds = Holds::Lent(lends, now);
     }

@@ -25,11 +25,13 @@ mod adapting;
 mod adjust;
 mod arrive;
 mod away;
+mod background;
 mod classes;
 mod effect;
 mod grant;
 #[cfg(test)]
 mod guarantees;
+mod in_background;
 mod lane_turns;
 mod lanes;
 mod lend;
@@ -62,7 +64,7 @@ use crate::admit::policer::{PolicerState, Policers, Quota};
 pub use crate::arrival::Arrival;
 use crate::backlog::{self, State};
 use crate::class::Class;
-use crate::control::{Cause, Completion, Law, OriginLoad, Seat, Step};
+use crate::control::{Cause, Completion, Law, OriginLoad, Step};
 use crate::names::{ClassId, PolicerId, PoolId, RuleId};
 use crate::outcome::{End, Outcome};
 use crate::plan::Plan;
@@ -72,6 +74,7 @@ use crate::stored::Instead;
 use crate::time::Moment;
 use adapting::Adapting;
 pub use adapting::{AdaptationState, Adapts, GuaranteeState, WatchState};
+pub use background::BackgroundState;
 pub use effect::Effect;
 use effect::Effects;
 pub use lent::{ClientTime, Lends};
@@ -485,20 +488,27 @@ impl<T> Pool<T> {
         let waited = slot.waited();
         let completion =
             Completion { now, class, lane, flow, admitted, waited, found, outcome, load };
-        self.completed(&completion, seat, found_there);
-        self.overtakes(&completion, seat);
+        self.completed(&completion, &slot, found_there);
+        if !slot.is_beside() {
+            self.overtakes(&completion, seat);
+        }
         self.dispatch(common, now);
     }
 
     /// What a slot that comes free tells of the origin.
-    fn completed(&mut self, completion: &Completion<'_>, seat: Option<Seat>, found_there: u32) {
+    fn completed(&mut self, completion: &Completion<'_>, slot: &Slot, found_there: u32) {
         // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
         // preempted say nothing.
         if let Some(shedding) = &mut self.shedding
+            && !slot.is_beside()
             && !matches!(completion.outcome.end, End::Cancelled | End::Preempted | End::Pushback)
         {
             shedding.finished();
         }
-        self.tell_limits(completion, seat, found_there);
+        self.tell_background(completion);
+        match slot.is_beside() {
+            true => self.tell_resource(completion, found_there),
+            false => self.tell_limits(completion, slot.seat(), found_there),
+        }
     }
 }

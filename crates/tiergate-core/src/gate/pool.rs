@@ -12,6 +12,7 @@
 //! bound a client whatever it asks for.
 
 use super::adapting::Adapting;
+use super::background::Background;
 use super::classes::{ClassRecord, Classes};
 use super::effect::Effects;
 use super::lanes::Lanes;
@@ -111,7 +112,10 @@ pub struct Pool<T> {
     pub(super) backlog: Backlog<T>,
     pub(super) classes: Classes,
     pub(super) lanes: Lanes,
+    /// Requests that wait for something else than a slot of the pool.
+    pub(super) held_up: u32,
     pub(super) resources: Resources,
+    pub(super) background: Option<Box<Background>>,
     pub(super) preemptible: Revocable<T>,
     pub(super) slow: Revocable<T>,
     pub(super) lent: Lent,
@@ -145,7 +149,9 @@ impl<T> Pool<T> {
             backlog: Backlog::new(),
             classes: Classes::default(),
             lanes: Lanes::default(),
+            held_up: 0,
             resources: Resources::default(),
+            background: None,
             preemptible: Revocable::new(),
             slow: Revocable::new(),
             lent: Lent::default(),
@@ -172,6 +178,7 @@ impl<T> Pool<T> {
     /// When those who wait here want the next tick. O(1); O(classes) while slots are kept free.
     pub(super) fn next_due(&mut self, now: Moment) -> Moment {
         let deadline = self.backlog.next_deadline().min(self.probe_due());
+        let deadline = deadline.min(self.background_due());
         if !self.schedule.keeps_free() || self.ready() == 0 || !self.limit.has_free() {
             return deadline;
         }
@@ -197,7 +204,8 @@ impl<T> Pool<T> {
 
     /// Whether requests wait or run here, or streams are open.
     pub(super) fn is_held(&self) -> bool {
-        let streams = |(_, record): (ClassId, &ClassRecord)| record.streams > 0;
+        let streams =
+            |(_, record): (ClassId, &ClassRecord)| record.streams > 0 || record.requests > 0;
         self.waiting() > 0
             || self.running() > 0
             || self.lent() > 0

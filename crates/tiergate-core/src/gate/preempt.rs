@@ -22,7 +22,8 @@ impl<T> Gate<T> {
     pub fn permit_preemption(&mut self, now: Moment, slot: &mut Slot, wake: T) -> bool {
         let (now, pool, common) = self.at(now, slot.pool);
         let class = slot.class;
-        if !pool.classes.at(class).settings.preemptible || slot.preemptible.is_some() {
+        let is_settled = slot.preemptible.is_some() || slot.is_beside();
+        if !pool.classes.at(class).settings.preemptible || is_settled {
             return false;
         }
         slot.preemptible = Some(pool.preemptible.add(class.index(), slot.slots(), wake));

@@ -102,6 +102,7 @@ impl<T> Pool<T> {
         self.set_servers_in_force(now);
         self.classes.reconfigure(now, plan, |class| is_charged_alike(former, plan, class));
         self.reconfigure_resources(now, plan, ahead);
+        self.reconfigure_background(now);
         for (id, class) in plan.class_ids().iter().zip(&plan.classes) {
             for lane in self.lanes.of_class(*id) {
                 self.backlog.reconfigure(lane, Discipline::of_plan(plan, class));

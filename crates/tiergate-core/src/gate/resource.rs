@@ -52,7 +52,7 @@ impl<T> Pool<T> {
     /// The loads of the classes as far as their requests wait in the same places as those that need this resource, or none. Where the
     /// pool has no resources, all do.
     pub(super) fn loads_beside(&self, resource: Option<ResourceId>) -> Cow<'_, [Load]> {
-        if self.resources.all.is_empty() {
+        if self.resources.all.is_empty() && self.background.is_none() {
             return Cow::Borrowed(self.classes.loads());
         }
         let classes = self.classes.ranked().iter().zip(self.classes.loads());
@@ -66,7 +66,7 @@ impl<T> Pool<T> {
 
     /// Requests that wait and may have a slot of the pool.
     pub(super) fn ready(&self) -> u32 {
-        self.backlog.len() as u32 - self.resources.held_up
+        self.backlog.len() as u32 - self.held_up
     }
 
     /// Requests that wait in the same places as those that need this resource, or none.
@@ -90,20 +90,26 @@ impl<T> Pool<T> {
         self.resource_of(lane).is_none_or(Resource::has_free)
     }
 
-    /// Whether the lane's requests wait for their resource, as far as loads say.
-    pub(super) fn is_held_up(&self, lane: LaneId) -> bool {
-        self.resource_of(lane).is_some_and(|resource| resource.is_full)
+    /// Whether the lane's requests are of the background, and that may have no slot.
+    pub(super) fn is_background_full(&self, lane: LaneId) -> bool {
+        self.lanes.at(lane).is_background && self.background.as_ref().is_some_and(|it| it.is_full)
     }
 
-    /// Whether a request of the lane that came then has waited for its resource, at least for a while.
+    /// Whether a request of the lane that came then has waited for its resource, or because it is of the background, at least for a
+    /// while.
     pub(super) fn was_held_up(&self, lane: LaneId, arrived: Moment) -> bool {
-        self.resource_of(lane).is_some_and(|it| it.is_full || it.full_until > arrived)
+        self.lanes.at(lane).is_background
+            || self.resource_of(lane).is_some_and(|it| it.is_full || it.full_until > arrived)
     }
 
     /// How many requests of the lane may be in progress.
     pub(super) fn slots_for(&self, lane: LaneId) -> u32 {
         let of_resource = self.resource_of(lane).filter(|it| it.is_planned);
-        of_resource.map_or(u32::MAX, |it| it.limit.slots()).min(self.limit.slots())
+        let of_background = self.background.as_ref().filter(|_| self.lanes.at(lane).is_background);
+        of_resource
+            .map_or(u32::MAX, |it| it.limit.slots())
+            .min(of_background.map_or(u32::MAX, |it| it.bound().max(1)))
+            .min(self.limit.slots())
     }
 
     /// Whether the slots of a request of the lane may be lent that it has there: not if a policy says how many there are.
@@ -123,8 +129,10 @@ impl<T> Pool<T> {
         let lane = self.lanes.at_mut(lane);
         lane.waiting += 1;
         let load = self.classes.load_mut(lane.class);
-        load.apart += u32::from(lane.resource.is_some());
-        *load.part(self.resources.joins(lane.resource)) += 1;
+        load.apart += u32::from(lane.is_apart());
+        *load.part(lane.is_held_up) += 1;
+        self.held_up += u32::from(lane.is_held_up);
+        self.resources.joins(lane.resource);
     }
 
     /// One fewer waits in the lane; the caller tells the triggers.
@@ -132,8 +140,10 @@ impl<T> Pool<T> {
         let lane = self.lanes.at_mut(lane);
         lane.waiting -= 1;
         let load = self.classes.load_mut(lane.class);
-        load.apart -= u32::from(lane.resource.is_some());
-        *load.part(self.resources.parts(lane.resource)) -= 1;
+        load.apart -= u32::from(lane.is_apart());
+        *load.part(lane.is_held_up) -= 1;
+        self.held_up -= u32::from(lane.is_held_up);
+        self.resources.parts(lane.resource);
     }
 
     /// A request of the lane takes a slot of its resource. How many are in use there with it.
@@ -182,18 +192,27 @@ impl<T> Pool<T> {
         if !is_full {
             resource.full_until = now;
         }
-        for &lane in &resource.lanes {
-            let lane = self.lanes.at(lane);
-            if lane.waiting == 0 {
-                continue;
-            }
-            let load = self.classes.load_mut(lane.class);
-            *load.part(!is_full) -= lane.waiting;
-            *load.part(is_full) += lane.waiting;
+        for place in 0..resource.lanes.len() {
+            let lanes = self.resources.get(id).map(|it| &it.lanes);
+            let lane = lanes.and_then(|lanes| lanes.get(place)).copied().expect("counted");
+            self.hold(lane);
         }
-        match is_full {
-            true => self.resources.held_up += resource.waiting,
-            false => self.resources.held_up -= resource.waiting,
+    }
+
+    /// Whether the lane's requests are held up, is as what they need has a slot for them. O(1).
+    pub(super) fn hold(&mut self, lane: LaneId) {
+        let is_held_up =
+            self.resource_of(lane).is_some_and(|it| it.is_full) || self.is_background_full(lane);
+        let lane = self.lanes.at_mut(lane);
+        if std::mem::replace(&mut lane.is_held_up, is_held_up) == is_held_up || lane.waiting == 0 {
+            return;
+        }
+        let load = self.classes.load_mut(lane.class);
+        *load.part(!is_held_up) -= lane.waiting;
+        *load.part(is_held_up) += lane.waiting;
+        match is_held_up {
+            true => self.held_up += lane.waiting,
+            false => self.held_up -= lane.waiting,
         }
     }
 
@@ -204,14 +223,20 @@ impl<T> Pool<T> {
         seat: Option<Seat>,
         found: u32,
     ) {
-        let Some(resource) = self.resource_of_mut(completion.lane) else {
+        if self.lanes.at(completion.lane).resource.is_none() {
             return self.limit.finished(seat, completion);
-        };
+        }
+        self.tell_resource(completion, found);
+        self.limit.finished_elsewhere(seat, completion);
+    }
+
+    /// The same, of a request that held no slot of the pool's limit.
+    pub(super) fn tell_resource(&mut self, completion: &Completion<'_>, found: u32) {
+        let Some(resource) = self.resource_of_mut(completion.lane) else { return };
         // Its own is back already.
         let running = resource.limit.running() + 1;
         let load = OriginLoad { running, waiting: resource.waiting };
         resource.limit.finished(&Completion { found, load, ..*completion });
-        self.limit.finished_elsewhere(seat, completion);
     }
 
     /// Tells the resources' limits whether slots are kept from those that wait.

@@ -80,9 +80,8 @@ impl Resource {
 pub(super) struct Resources {
     /// By id; `None`: of another pool.
     pub(super) all: Vec<Option<Box<Resource>>>,
-    /// Requests that wait and need any, and those of them that are held up.
+    /// Requests that wait and need any.
     pub(super) waiting: u32,
-    pub(super) held_up: u32,
 }
 
 impl Resources {
@@ -96,32 +95,22 @@ impl Resources {
         self.all.get_mut(id.index())?.as_deref_mut()
     }
 
-    /// Whether requests that need it, if anything, are held up.
+    /// One more waits and needs it, if anything.
     #[inline]
-    pub(super) fn holds_up(&self, id: Option<ResourceId>) -> bool {
-        id.and_then(|id| self.get(id)).is_some_and(|resource| resource.is_full)
-    }
-
-    /// One more waits and needs it, if anything. Whether it is held up.
-    #[inline]
-    pub(super) fn joins(&mut self, id: Option<ResourceId>) -> bool {
-        let Some(id) = id else { return false };
+    pub(super) fn joins(&mut self, id: Option<ResourceId>) {
+        let Some(id) = id else { return };
         let resource = self.all[id.index()].as_mut().expect("a lane's resource is there");
         resource.waiting += 1;
         self.waiting += 1;
-        self.held_up += u32::from(resource.is_full);
-        resource.is_full
     }
 
-    /// One fewer waits and needs it, if anything. Whether it was held up.
+    /// One fewer waits and needs it, if anything.
     #[inline]
-    pub(super) fn parts(&mut self, id: Option<ResourceId>) -> bool {
-        let Some(id) = id else { return false };
+    pub(super) fn parts(&mut self, id: Option<ResourceId>) {
+        let Some(id) = id else { return };
         let resource = self.all[id.index()].as_mut().expect("a lane's resource is there");
         resource.waiting -= 1;
         self.waiting -= 1;
-        self.held_up -= u32::from(resource.is_full);
-        resource.is_full
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Resource> + '_ {

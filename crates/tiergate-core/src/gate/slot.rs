@@ -15,10 +15,19 @@ use std::time::Duration;
 pub(super) enum Holds {
     /// Slots: of a server, where each has its own.
     Slots(Option<Seat>),
+    /// Slots that are none of the limit's: it is of the background ([`super::background`]).
+    Beside,
     /// Nothing while they are lent for its client's sake, since then.
     Lent(Lends, Moment),
     /// Nothing: it waits for a slot of another server, by this name.
     Transfer(Key),
+}
+
+impl Holds {
+    /// What it holds that was granted.
+    pub(super) fn granted(seat: Option<Seat>, beside: bool) -> Self {
+        if beside { Holds::Beside } else { Holds::Slots(seat) }
+    }
 }
 
 /// The right to be in progress at the origin. Must come back by [`Gate::finish`](super::Gate::finish) or
@@ -71,21 +80,26 @@ impl Slot {
     pub(super) fn seat(&self) -> Option<Seat> {
         match self.holds {
             Holds::Slots(seat) => seat,
-            Holds::Lent(..) | Holds::Transfer(_) => None,
+            Holds::Beside | Holds::Lent(..) | Holds::Transfer(_) => None,
         }
+    }
+
+    /// Whether it has slots that are none of the limit's: it is of the background.
+    pub fn is_beside(&self) -> bool {
+        self.holds == Holds::Beside
     }
 
     pub(super) fn transfer(&self) -> Option<Key> {
         match self.holds {
             Holds::Transfer(key) => Some(key),
-            Holds::Slots(_) | Holds::Lent(..) => None,
+            Holds::Slots(_) | Holds::Beside | Holds::Lent(..) => None,
         }
     }
 
     pub(super) fn lent(&self) -> Option<(Lends, Moment)> {
         match self.holds {
             Holds::Lent(lends, since) => Some((lends, since)),
-            Holds::Slots(_) | Holds::Transfer(_) => None,
+            Holds::Slots(_) | Holds::Beside | Holds::Transfer(_) => None,
         }
     }
 

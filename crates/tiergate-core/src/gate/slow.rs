@@ -28,7 +28,8 @@ impl<T> Gate<T> {
     /// back soon. Nothing if it was said before. O(classes).
     pub fn slows(&mut self, now: Moment, slot: &mut Slot, wake: T) {
         let (now, pool, common) = self.at(now, slot.pool);
-        if slot.slow.is_none() {
+        // One that holds none of the limit's makes no room for others.
+        if slot.slow.is_none() && !slot.is_beside() {
             slot.slow = Some(pool.slow.add(slot.lane.index(), slot.slots(), wake));
             pool.advance(now);
             pool.reclaim(common, now);
@@ -39,7 +40,7 @@ impl<T> Gate<T> {
     /// as with [`Gate::slows`].
     pub fn overstays(&mut self, now: Moment, slot: &mut Slot, wake: T) {
         let (now, pool, common) = self.at(now, slot.pool);
-        if slot.slow.is_none() {
+        if slot.slow.is_none() && !slot.is_beside() {
             slot.slow = Some(pool.slow.add_oldest(slot.lane.index(), slot.slots(), wake));
             pool.advance(now);
             pool.reclaim(common, now);

@@ -48,7 +48,9 @@ impl<T> Pool<T> {
             if slot.server().is_some_and(|server| not_at.contains(&server)) {
                 self.limit.doubt(slot.seat());
             }
-            self.limit.lend(now, slot.seat(), slots);
+            if !slot.is_beside() {
+                self.limit.lend(now, slot.seat(), slots);
+            }
             self.lends_resource(now, slot.lane);
             self.classes.load_mut(slot.class).running -= u32::from(slots);
         }

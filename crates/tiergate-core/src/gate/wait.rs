@@ -103,8 +103,10 @@ impl<T> Pool<T> {
         let mut waits = below.filter(|&(rank, id)| {
             let other = &self.classes.at(*id).settings;
             loads[rank].waiting > 0
-                && (other.site == site || !self.classes.is_planned(*id))
-                && !self.schedule.keeps_places(rank, loads, places)
+                // What is in the background keeps nobody's place, of whatever site.
+                && (other.background
+                    || (other.site == site || !self.classes.is_planned(*id))
+                        && !self.schedule.keeps_places(rank, loads, places))
         });
         waits.next_back().map(|(_, id)| *id)
     }
@@ -117,6 +119,9 @@ impl<T> Pool<T> {
         resource: Option<ResourceId>,
         places: u32,
     ) -> Option<ClassId> {
+        if self.classes.at(class).settings.background {
+            return None;
+        }
         let (rank, loads) = (self.classes.rank(class), self.loads_beside(resource));
         let other = self.schedule.makes_room(rank, &loads, places)?;
         Some(self.classes.of_rank(other))
@@ -132,6 +137,10 @@ impl<T> Pool<T> {
         arrival: &Arrival,
     ) -> Option<Reason> {
         let id = self.lane_of(arrival);
+        if self.lanes.at(id).is_background {
+            // It waits for as long as others come: how fast it was served lately says nothing.
+            return None;
+        }
         let ahead = self.backlog.ahead(id, arrival);
         let (record, lane) = (self.classes.at(arrival.class), self.lanes.at(id));
         let (drain, slots) = (lane.drain(arrival.running), self.slots_for(id));
@@ -219,6 +228,7 @@ impl<T> Pool<T> {
     pub(super) fn dispatch(&mut self, common: &mut Common<T>, now: Moment) {
         let mut overdue_left = OVERDUE_MAX;
         self.look_at_resources(now);
+        self.look_at_background(now);
         loop {
             self.serve_transfers(common, now);
             if !self.limit.has_free() {
@@ -244,19 +254,20 @@ impl<T> Pool<T> {
                 let estimate = self.costs.estimate(class, rule, slots);
                 self.note_lane_turn(class, lane, estimate);
             }
-            let Given { grant, seat, found, found_there } = self.grant(now, lane, rule, slots);
+            let Given { grant, seat, beside, found, found_there } =
+                self.grant(now, lane, rule, slots);
             if !again {
                 self.account.granted(class, now.since(arrived));
             }
             self.backlog.served(ticket, grant.estimate);
             // The slot is described by the entry until its owner claims it.
             let lineup = self.lineup;
-            let place = self.begins(now, lane, slots, seat);
-            let granted = Granted { at: now, found, found_there, seat, lineup, place };
+            let place = if beside { None } else { self.begins(now, lane, slots, seat) };
+            let granted = Granted { at: now, found, found_there, seat, beside, lineup, place };
             let wake = self.backlog.settle(ticket, State::Granted(granted));
             common.effects.wake(wake);
         }
-        self.limit.note_kept(now, self.ready() > 0);
+        self.limit.note_kept(now, self.ready() > 0 || self.keeps_from_background());
         self.note_kept_resources(now);
         self.reclaim(common, now);
     }

@@ -124,10 +124,11 @@ impl Plan {
     /// The first of the classes whose requests wait in one queue with this one's, for as long: their site serves them as they come.
     /// `None`: there is no other. O(classes).
     pub(crate) fn queue_of(&self, class: &Class) -> Option<ClassId> {
-        if self.site_of(class).policy != Policy::Fifo {
+        if self.site_of(class).policy != Policy::Fifo || class.background {
             return None;
         }
-        let alike = |it: &Class| it.site == class.site && it.deadline == class.deadline;
+        let alike =
+            |it: &Class| it.site == class.site && it.deadline == class.deadline && !it.background;
         let mut all = (0..).zip(&self.spec.classes).filter(|(_, it)| alike(it));
         let first = all.next().map(|(place, _): (usize, _)| self.class_ids()[place]);
         first.filter(|_| all.next().is_some())

@@ -65,6 +65,7 @@ pub(super) fn settings(plan: &Plan) -> Result<(), Fault> {
         let checked = site.guarantee.map_or(Ok(()), |it| it.check());
         checked.or_else(|what| fault(format!("site `{}`: guarantee: {what}", site.name)))?;
     }
+    background(plan)?;
     pools(plan)?;
     shares(plan)?;
     if plan.shedding.is_some_and(|aim| aim.is_zero()) {
@@ -75,6 +76,38 @@ pub(super) fn settings(plan: &Plan) -> Result<(), Fault> {
     }
     adaptations(plan)?;
     policers(plan)
+}
+
+/// Checks the background classes: what they may have is found, and they come after all others.
+fn background(plan: &Plan) -> Result<(), Fault> {
+    let classes = &plan.spec.classes;
+    if classes.iter().all(|class| class.background) {
+        return fault("at least one class must not be a background class");
+    }
+    for (class, next) in classes.iter().zip(&classes[1..]) {
+        if class.background && !next.background {
+            let (name, next) = (&class.name, &next.name);
+            return fault(format!(
+                "class `{name}`: a background class comes after all others: `{next}` follows"
+            ));
+        }
+    }
+    for class in classes.iter().filter(|class| class.background) {
+        let Terms { minimum, share, .. } = class.terms();
+        if plan.site_of(class).policy == Policy::Fixed {
+            let name = &class.name;
+            return fault(format!(
+                "class `{name}`: where each class has a fixed share, nothing is left for a background class"
+            ));
+        }
+        if minimum > 0.0 || share > 0.0 {
+            let name = &class.name;
+            return fault(format!(
+                "class `{name}`: a background class is sure of nothing: it has no minimum and no share"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn adaptations(plan: &Plan) -> Result<(), Fault> {

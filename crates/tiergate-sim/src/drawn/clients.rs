@@ -121,6 +121,7 @@ pub(super) fn class(client: &Client, longest_ms: f64, pause_ms: f64, rng: &mut R
         refuse_at: Vec::new(),
         target_p99_ms: None,
         resource: None,
+        background: false,
     }
 }
 

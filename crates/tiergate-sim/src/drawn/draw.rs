@@ -164,6 +164,7 @@ fn callers(scenario: &mut Scenario, rate: f64, origin: &Origin) {
         refuse_at: Vec::new(),
         target_p99_ms: None,
         resource: None,
+        background: false,
     });
     scenario.server.of.push(OfClass {
         class: name.to_owned(),

@@ -130,6 +130,9 @@ pub struct ClassShape {
     /// What the gateway is told that its requests need beside a slot. Absent: nothing.
     #[serde(default)]
     pub resource: Option<NamedResource>,
+    /// Whether it uses only what is idle.
+    #[serde(default)]
+    pub background: bool,
 }
 
 /// A resource as the gateway knows it.
@@ -255,6 +258,7 @@ impl Scenario {
                         .target_p99_ms
                         .map(|ms| ServiceTarget { time: millis(ms), quantile: Quantile::P99 }),
                     resource: self.resource_of(class),
+                    background: class.background,
                     ..Class::named("")
                 })
                 .collect(),

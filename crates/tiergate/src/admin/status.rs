@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 use tiergate_core::admit::policer::PolicerState;
-use tiergate_core::gate::{ClassState, SteerState};
+use tiergate_core::gate::{BackgroundState, ClassState, SteerState};
 use tiergate_core::histogram::Histogram;
 use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
@@ -54,6 +54,9 @@ pub struct Status {
     /// What some requests need beside a slot, in all pools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ResourceStatus>,
+    /// What uses only what is idle, in all pools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<BackgroundStatus>,
     /// The first policers of the policy.
     #[serde(default)]
     pub policers: Vec<PolicerStatus>,
@@ -110,6 +113,24 @@ pub struct PoolStatus {
     pub shedding: Option<SheddingSnapshot>,
     /// The classes of the policy, as far as requests of them have come to this pool, most important first.
     pub classes: Vec<ClassStatus>,
+}
+
+/// What background classes do in a pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BackgroundStatus {
+    /// The pool; empty: the default one.
+    #[serde(default)]
+    pub pool: String,
+    /// How many of their requests may be in progress while others come, on average.
+    pub most: f64,
+    /// How many are.
+    pub running: u32,
+    /// Whether no other requests came for a while, so that only free slots bound them.
+    pub quiet: bool,
+    /// By how much each in progress makes other requests longer, a fraction, and its standard error.
+    pub felt: f64,
+    /// See `felt`.
+    pub felt_error: f64,
 }
 
 /// A resource that only some requests need.
@@ -355,6 +376,7 @@ impl Status {
                 .map(|it| pool_status(it, &origin, &snapshot, history))
                 .collect(),
             resources: resources(&snapshot).collect(),
+            background: backgrounds(&snapshot).collect(),
             policers: snapshot
                 .policers
                 .iter()
@@ -401,6 +423,22 @@ fn pool_status(
         shedding: pool.shedding,
         classes: classes(pool, snapshot, history).collect(),
     }
+}
+
+/// The background of each pool that has one.
+fn backgrounds(snapshot: &Snapshot) -> impl Iterator<Item = BackgroundStatus> + '_ {
+    let of_pool = |pool: &PoolSnapshot| {
+        let BackgroundState { most, running, is_quiet, felt } = pool.background?;
+        Some(BackgroundStatus {
+            pool: pool.name.clone(),
+            most,
+            running,
+            quiet: is_quiet,
+            felt: felt.each.exp_m1(),
+            felt_error: felt.error,
+        })
+    };
+    snapshot.pools().filter_map(of_pool)
 }
 
 /// The resources of all pools.

@@ -4,7 +4,7 @@ pub use super::warn::warnings;
 use super::{observed, words};
 use crate::config::meant::{Listener, Origin, Policy};
 use crate::config::{
-    ConfigError, adaptation, block, class, forwarding, guarantee, load, policer, resource,
+    ConfigError, adaptation, block, class, forwarding, guarantee, link, load, policer, resource,
     scheduling, score, sensor, session, shedding,
 };
 use std::path::Path;
@@ -67,6 +67,7 @@ fn sections(policy: &Policy, warnings: Vec<String>) -> String {
             policy.session.as_ref().map(session::words).unwrap_or_default(),
         ),
         ("Under overload the least important requests are shed", shedding.unwrap_or_default()),
+        ("The link that answers leave by", policy.link.map(link::words).into_iter().collect()),
         ("Sensors", sensor::words(&policy.sensors)),
         ("Refusals", refusal(policy)),
         ("Limits", policy.limits.words(policy.buffering, policy.spooling.as_ref(), policy.threads)),

@@ -39,8 +39,8 @@ section! {
         /// 8](adr/0008-infeasible-deadlines-are-refused-at-once.md)); for requests that do not continue a
         /// connection, an eighth less ([ADR 13](adr/0013-continuations-before-new-connections.md)).
         /// Why: long enough to ride out a burst, shorter than the patience of people and of most client
-        /// timeouts.
-        deadline: Duration = TIME.or("2s");
+        /// timeouts; what is in the background may wait.
+        deadline: Option<Duration> = TIME.optional("`\"2s\"`; of a background class `\"10min\"`");
         /// Whether requests are also refused, and expire, once they have waited so long that clients would leave
         /// while they are served, as learned from those that did. Where none were seen leaving (behind a proxy they
         /// cannot be), requests are refused that would wait for more than a sixteenth of the deadline, or than a
@@ -118,6 +118,9 @@ section! {
         /// Whether its GET and HEAD requests in service may be preempted by more important classes: see
         /// [preemption](#preemption).
         preemptible: bool = FLAG.or(false);
+        /// Whether it uses only what is idle at the origin, so that the other classes do not feel it: see [background
+        /// classes](#background-classes). All that follow it must be background classes, too.
+        background: bool = FLAG.or(false);
         /// How long the origin may take with its requests, `{ p99 = "200ms" }`, from the slot to the first byte of the response:
         /// the limit is kept so low that it does, see [service targets](#service-targets). Only with `slots = "adaptive"`.
         /// Why: less time at the origin may cost throughput, and nobody but you knows what it is worth.
@@ -206,11 +209,13 @@ pub(super) fn classes(
     let id = |(name, raw): (&String, &At<ClassKeys>)| known.id(name, &raw.place.key("name"));
     let ids: Vec<ClassId> = names.iter().zip(&raw).map(id).collect();
     let mut sums = vec![Sums::default(); sites.len()];
+    let mut background = Background::default();
     let mut resolve = |(index, At { value: raw, place }): (usize, At<ClassKeys>)| {
         let before = names[..index].iter().map(String::as_str);
         check_unique("class", &names[index], before, &place.key("name"));
         let site = site_of(raw.site.as_deref(), sites, &place);
         let of_site = &sites[site];
+        background.check(&raw, &names[index], of_site, &place);
         let ClassKeys { weight, minimum, share, reserve, .. } = raw;
         let part = Part { weight, minimum, share, reserve };
         let part = part.resolve(of_site.policy, &mut sums[site], &place);
@@ -224,7 +229,11 @@ pub(super) fn classes(
         let class = Class {
             name: names[index].clone(),
             policer: raw.police.and_then(|police| policers.find(police, &own, None)),
-            deadline: raw.deadline,
+            deadline: raw.deadline.unwrap_or(if raw.background {
+                Class::DEADLINE_BACKGROUND
+            } else {
+                Class::DEADLINE_DEFAULT
+            }),
             patience: raw.learn_patience,
             queue_len_max: raw.queue,
             refuse_at: raw.refuse_at.into_iter().filter_map(trigger).collect(),
@@ -246,13 +255,50 @@ pub(super) fn classes(
             service_target: raw.service_target.and_then(|raw| {
                 target(raw, pools, pool, resource.and_then(|id| resources.slots(id)))
             }),
+            background: raw.background,
             dscp: raw.dscp,
             streams_max: raw.streams,
         };
         (class, raw.flow)
     };
+    let last = raw.last().map(|raw| raw.place.clone());
     let (list, flows) = raw.into_iter().enumerate().map(&mut resolve).unzip();
+    if let Some(last) = last.filter(|_| !background.has_other) {
+        last.fault_at("background", "at least one class must not be in the background");
+    }
     Classes { ids, list, flows }
+}
+
+/// Background classes as far as they were read.
+#[derive(Default)]
+struct Background {
+    /// The last of them.
+    last: Option<String>,
+    /// Whether any class is none.
+    has_other: bool,
+}
+
+impl Background {
+    /// They come after all others, and are sure of nothing.
+    fn check(&mut self, raw: &ClassKeys, name: &str, site: &Site, place: &Place) {
+        if !raw.background {
+            self.has_other = true;
+            if let Some(last) = &self.last {
+                place.fault(format!("must come before the background class {last:?}: move it up"));
+            }
+            return;
+        }
+        self.last = Some(name.to_owned());
+        if site.policy == Policy::Fixed {
+            let message = "needs another policy than \"fixed\" of its site: where each class has its share, nothing is left";
+            place.fault_at("background", message);
+        }
+        let share = raw.share.unwrap_or(0.0);
+        for (key, _) in [("minimum", raw.minimum), ("share", share)].iter().filter(|it| it.1 > 0.0)
+        {
+            place.fault_at(key, "a background class is sure of nothing: leave it out");
+        }
+    }
 }
 
 /// The site that a class belongs to; where there is only one, the class need not name it.
@@ -363,6 +409,9 @@ pub(crate) fn words(class: &Class, plan: &Plan) -> String {
         0 => "never waits".to_owned(),
         len => format!("waits at most {}, at most {len} in the queue", show::time(class.deadline)),
     };
+    if class.background {
+        words += ", in the background: only what is idle";
+    }
     let site = plan.site_of(class);
     if class.minimum > 0.0 {
         words += &parts::words(Policy::Strict, &class.terms());

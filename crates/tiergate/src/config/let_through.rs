@@ -47,7 +47,8 @@ pub(super) fn let_through(root: &mut Root, place: &Place) {
 
 /// Its name, its pool, its mark and its flows stay: weights of pools go by flows.
 fn class(class: &mut ClassKeys) {
-    class.deadline = NO_DEADLINE;
+    class.deadline = Some(NO_DEADLINE);
+    class.background = false;
     class.learn_patience = false;
     class.minimum = 0.0;
     class.police = None;

@@ -25,6 +25,7 @@ mod inbound;
 mod kind;
 mod let_through;
 mod limits;
+pub(crate) mod link;
 mod listener;
 mod load;
 mod lookup;

@@ -8,6 +8,7 @@ use super::guarantee;
 use super::identity::{GeoKeys, Identity, KEY_TABLES_MAX, KeyTableKeys, TokenKeys, identity};
 use super::kind::list;
 use super::limits::{Limits, limits};
+use super::link::LinkKeys;
 use super::listener::{self, Listener, ListenerKeys, listeners};
 use super::lookup::Interning;
 use super::mode::{MODE, Mode};
@@ -97,7 +98,7 @@ section! {
         /// Class of requests that no rule matches.
         /// Why: requests that no rule matches are taken to be least important; name another class if they are
         /// most of your traffic.
-        default_class: Option<String> = TEXT.optional("the last class");
+        default_class: Option<String> = TEXT.optional("the last class that is not in the background");
         /// The unit of fair queueing where neither rule nor class sets one: see
         /// [flows](#flows-the-unit-of-fairness).
         /// Why: an IPv4 address is usually one client, and an IPv6 /64 one customer.
@@ -110,6 +111,8 @@ section! {
         /// What is measured of this machine, and of others.
         sensor: Vec<At<SensorKeys>> =
             list(table(), sensor::COUNT_MAX, "sensors").or_none("none");
+        /// The link that answers leave by, for [background classes](#background-classes).
+        link: Option<LinkKeys> = table().optional("not known: background answers are sent like all others");
         /// Which requests are shed under overload.
         shedding: Option<Shedding> = table().optional("none");
         /// What a refused client gets.
@@ -172,6 +175,8 @@ pub struct Policy {
     pub session: Option<Session>,
     /// What is measured of this machine, and of others.
     pub sensors: Vec<Sensor>,
+    /// How many bits a second the link carries that answers leave by, if that is known.
+    pub link: Option<u64>,
     /// What is done with the connection of a request that is shed ([`Plan::shedding`]): not `Keep`.
     pub shed: RefusalConnection,
     /// What a refused client gets.
@@ -322,7 +327,9 @@ pub(super) fn meant(
     );
     policers.share_out(&classes);
     let site_policer = raw.police.and_then(|police| policers.find(police, "site", None));
-    let last = classes.ids.last().copied().unwrap_or_default();
+    // What no rule names is not in the background unless the policy says so.
+    let foreground = classes.list.iter().filter(|class| !class.background).count();
+    let last = classes.ids.get(foreground.saturating_sub(1)).copied().unwrap_or_default();
     let default_class =
         raw.default_class.and_then(|name| classes.named(&name, &place.key("default_class")));
     let listeners = listeners(raw.listener, !raw.trusted.is_empty());
@@ -412,6 +419,7 @@ pub(super) fn meant(
         admin: raw.admin,
         admin_token_file: raw.admin_token_file,
         admin_tokens: AdminTokens::default(),
+        link: raw.link.and_then(|link| link.capacity),
         access_log: raw.access_log,
         limits,
         timeouts: raw.timeouts.value,

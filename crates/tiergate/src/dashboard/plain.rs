@@ -37,6 +37,7 @@ pub(super) fn table(view: &View) -> String {
     ));
     pools(view).for_each(&mut put);
     resources(view).for_each(&mut put);
+    background(view).for_each(&mut put);
     targets(view).for_each(&mut put);
     adaptations(view).for_each(&mut put);
     observed(view).into_iter().for_each(&mut put);
@@ -110,6 +111,21 @@ pub(super) fn resources(view: &View) -> impl Iterator<Item = String> {
             if it.adaptive { "adaptive" } else { "fixed" },
             it.running,
             it.waiting
+        )
+    })
+}
+
+/// What background classes do, a line for each pool.
+pub(super) fn background(view: &View) -> impl Iterator<Item = String> {
+    view.reading.status.background.iter().map(|it| {
+        let of = if it.pool.is_empty() { String::new() } else { format!("{} ", harmless(&it.pool)) };
+        let quiet = if it.quiet { " (nobody else is there)" } else { "" };
+        format!(
+            "background {of}running {} of {:.1}{quiet}  each makes others {:+.1} % longer, give or take {:.1}",
+            it.running,
+            it.most,
+            it.felt * 100.0,
+            it.felt_error * 100.0
         )
     })
 }

@@ -242,6 +242,7 @@ pub(super) mod tests {
                 ],
                 pools: Vec::new(),
                 resources: Vec::new(),
+                background: Vec::new(),
                 policers: Vec::new(),
                 adaptations: Vec::new(),
                 observed: None,

@@ -271,6 +271,11 @@ impl<D: Deref<Target = Door>> Guard<D> {
         Poll::Ready(())
     }
 
+    /// Whether it takes nothing from other requests: see [`Slot::is_beside`].
+    pub fn is_beside(&self) -> bool {
+        matches!(&self.hold, Hold::Slot(slot) if slot.is_beside())
+    }
+
     /// Whether the request is to end because its client is too slow, or has left.
     pub fn is_to_end(&self) -> bool {
         matches!(&self.hold, Hold::Slot(slot) if self.door.gate().is_to_end(slot))

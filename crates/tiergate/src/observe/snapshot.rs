@@ -7,7 +7,8 @@ use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::class::{Class, Order};
 use tiergate_core::control::Step;
 use tiergate_core::gate::{
-    AdaptationState, ClassState, Gate, GuaranteeState, Pool, ResourceState, SteerState,
+    AdaptationState, BackgroundState, ClassState, Gate, GuaranteeState, Pool, ResourceState,
+    SteerState,
 };
 use tiergate_core::histogram::Histogram;
 use tiergate_core::names::{ClassId, PoolId, RuleId, ServerId};
@@ -85,6 +86,8 @@ pub struct PoolSnapshot {
     pub shedding: Option<SheddingSnapshot>,
     /// What some of its requests need beside a slot.
     pub resources: Vec<ResourceSnapshot>,
+    /// Its background; `None`: the policy has none.
+    pub background: Option<BackgroundState>,
 }
 
 /// A resource of a pool at one moment.
@@ -298,6 +301,7 @@ impl PoolSnapshot {
                 fraction: shedding.fraction(),
             }),
             resources: pool.resources().map(ResourceSnapshot::of).collect(),
+            background: pool.background(),
         }
     }
 

@@ -17,6 +17,8 @@ use super::slow::Way;
 use crate::budget::Allowance;
 use crate::buffers::Buffer;
 use crate::client::seam::Client;
+use crate::door::SlotGuard;
+use crate::link::Turn;
 use crate::origin::Lease;
 use crate::timers::Timer;
 use std::future::poll_fn;
@@ -28,7 +30,7 @@ use tiergate_core::outcome::End;
 /// How often a request that holds its slot for want of memory tries again.
 const MEMORY_RETRY: Duration = Duration::from_millis(200);
 
-impl<C: Client> Request<'_, '_, C> {
+impl<'d, C: Client> Request<'_, 'd, C> {
     /// Passes an answer on: its head, and the body as it comes. When the origin is done, the slot and its
     /// connection are given back, however much the client has still to take.
     pub(super) async fn deliver(
@@ -37,6 +39,7 @@ impl<C: Client> Request<'_, '_, C> {
         answer: Option<Buffer>,
     ) -> Result<(), Failure> {
         let mut outbox = Outbox::new(std::mem::take(&mut self.head));
+        self.stand_in_line();
         if !body.is_done() {
             self.stream.begin(body.streaming, &mut self.slot);
             self.note_stream();
@@ -60,6 +63,14 @@ impl<C: Client> Request<'_, '_, C> {
             fault if is_ended_by_close => Failure::Unended(fault),
             fault => Failure::Truncated(fault),
         })
+    }
+
+    /// The answer is of the background, or it is not.
+    pub(super) fn stand_in_line(&mut self) {
+        let class = self.config.policy.plan.class(self.facts.arrival.class);
+        let waits = self.shared.link.is_known() && class.is_some_and(|class| class.background);
+        self.client.is_background(waits);
+        self.turn = waits.then(Box::default);
     }
 
     async fn bring(
@@ -100,9 +111,15 @@ impl<C: Client> Request<'_, '_, C> {
 
     /// The origin is done: its slot is free, if there is memory for what the client has still to take. Else the
     /// request keeps it, so that the number of slots bounds the memory.
+    ///
+    /// What waits for the link keeps it, too, if that takes nothing from others: else all of the background would be let in, and
+    /// wait there.
     fn release_slot(&mut self, outbox: &mut Outbox) {
+        if self.turn.is_some() && self.slot.as_ref().is_some_and(SlotGuard::is_beside) {
+            return;
+        }
         let own_max = usize::MAX;
-        let allowance = Allowance { own_max, ..allowance(self.shared, &self.config.policy) };
+        let allowance = Allowance { own_max, ..self.allowance() };
         if self.slot.is_some() && outbox.reserve_rest(&allowance) {
             self.free_slot();
         }
@@ -174,7 +191,7 @@ impl<C: Client> Request<'_, '_, C> {
                 }
                 let time = self.config.policy.timeouts.response_body;
                 if !written {
-                    let allowance = allowance(self.shared, &self.config.policy);
+                    let allowance = self.allowance();
                     let origin = self.origin.as_mut().expect("held until the origin is done");
                     return match outbox.poll_ahead(origin, answer, &allowance, time, context) {
                         Poll::Pending if !outbox.reads_ahead() => {
@@ -246,16 +263,63 @@ impl<C: Client> Request<'_, '_, C> {
 
     /// The request waits for its client to take more. Says whether it is to end because the client is too slow.
     fn poll_takes(&mut self, outbox: &Outbox, context: &mut Context<'_>) -> bool {
+        if self.is_links_wait(outbox) {
+            return false;
+        }
         let rate_min = self.config.policy.limits.client_rate_min;
         let client = &*self.client;
         let progress = || Progress { bytes: outbox.sent(), delivered: client.delivered() };
         self.slow.poll_waits(Way::Takes, progress, rate_min, &mut self.slot, context)
     }
 
+    /// Whether it waits for the link and takes nothing from others meanwhile. One that holds a slot that they could have is slow,
+    /// whoever makes it so.
+    fn is_links_wait(&self, outbox: &Outbox) -> bool {
+        self.turn.is_some()
+            && outbox.awaits_turn()
+            && outbox.left() > 0
+            && self.slot.as_ref().is_none_or(SlotGuard::is_beside)
+    }
+
+    /// What it may take of the memory for answers that clients have not taken yet: of the background half, so that the rest is left
+    /// for others.
+    fn allowance(&self) -> Allowance<'d> {
+        let all = allowance(self.shared, &self.config.policy);
+        let parts = if self.turn.is_some() { 2 } else { 1 };
+        Allowance { total_max: all.total_max / parts, ..all }
+    }
+
     /// Arms the client's timer, unless its time is running already.
     fn begin_write(&self, outbox: &Outbox) {
         if !outbox.stalled {
             self.client.timer().arm(self.config.policy.timeouts.write);
+        }
+    }
+
+    /// Hands over what the client takes of a background answer, a segment at a time; `None`: the link has no room for one.
+    fn poll_in_turn(
+        &mut self,
+        turn: &mut Turn,
+        outbox: &mut Outbox,
+        ends: Option<&AnswerBody>,
+        context: &mut Context<'_>,
+    ) -> Result<Option<Poll<()>>, Fault> {
+        let time = self.config.policy.timeouts.write;
+        if outbox.allowed().is_none() {
+            outbox.allow(0);
+            outbox.await_turn();
+        }
+        loop {
+            if outbox.awaits_turn() && outbox.left() > 0 {
+                match self.shared.link.poll_take(turn, outbox.left(), context) {
+                    Poll::Ready(bytes) => outbox.allow(bytes),
+                    Poll::Pending => return Ok(None),
+                }
+            }
+            let written = self.client.poll_write(outbox, ends, time, context)?;
+            if written.is_ready() || !outbox.awaits_turn() || outbox.left() == 0 {
+                return Ok(Some(written));
+            }
         }
     }
 
@@ -267,7 +331,30 @@ impl<C: Client> Request<'_, '_, C> {
         context: &mut Context<'_>,
     ) -> Result<Poll<()>, Fault> {
         let time = self.config.policy.timeouts.write;
-        let written = self.client.poll_write(outbox, ends, time, context)?;
+        let before = outbox.sent();
+        let written = match self.turn.take() {
+            None => self.client.poll_write(outbox, ends, time, context)?,
+            Some(mut turn) => {
+                let polled = self.poll_in_turn(&mut turn, outbox, ends, context);
+                self.turn = Some(turn);
+                let Some(written) = polled? else {
+                    // It waits for the link, not for its client.
+                    outbox.stalled = false;
+                    self.client.timer().arm(time);
+                    if self.is_links_wait(outbox) {
+                        self.slow.goes_on(&mut self.slot, context);
+                    }
+                    if self.client.poll_gone(context).is_ready() {
+                        return Err(Fault::gone());
+                    }
+                    return Ok(Poll::Pending);
+                };
+                written
+            }
+        };
+        if self.shared.link.is_known() && self.turn.is_none() && outbox.sent() > before {
+            self.shared.link.charge(outbox.sent() - before);
+        }
         outbox.stalled = written.is_pending();
         if outbox.stalled && self.client.timer().poll_expired(context) {
             return Err(Fault::client_slow());

@@ -29,6 +29,10 @@ pub(crate) struct Outbox {
     rest: Option<Reserved>,
     sent: u64,
     begun: bool,
+    /// Bytes that may be handed over now; `None`: all.
+    allowed: Option<u64>,
+    /// Whether it waits to be allowed more: all else that may go has gone.
+    awaits_turn: bool,
     /// The client took less than it was offered when last asked, and its time is running.
     pub(crate) stalled: bool,
     /// The origin's time while it is read ahead of the client; running if `reads_ahead`.
@@ -49,6 +53,8 @@ impl Outbox {
             rest: None,
             sent: 0,
             begun: false,
+            allowed: None,
+            awaits_turn: false,
             stalled: false,
             patience: None,
             reads_ahead: false,
@@ -80,6 +86,47 @@ impl Outbox {
         self.head_sent == self.head.len() && self.front.is_none()
     }
 
+    /// Bytes that may be handed over now, where that is bounded.
+    pub(crate) fn allowed(&self) -> Option<u64> {
+        self.allowed
+    }
+
+    /// So many bytes may be handed over from now on.
+    pub(crate) fn allow(&mut self, bytes: u64) {
+        self.allowed = Some(bytes);
+        self.awaits_turn = false;
+    }
+
+    /// Whether it waits to be allowed more.
+    pub(crate) fn awaits_turn(&self) -> bool {
+        self.awaits_turn
+    }
+
+    /// What was allowed has been handed over, and more is there.
+    pub(crate) fn await_turn(&mut self) {
+        self.awaits_turn = true;
+    }
+
+    /// So many of them have been.
+    fn passes(&mut self, bytes: usize) {
+        if let Some(allowed) = &mut self.allowed {
+            *allowed = allowed.saturating_sub(bytes as u64);
+        }
+    }
+
+    /// No more than may be handed over.
+    fn within<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        let most = self.allowed.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
+        &bytes[..bytes.len().min(most)]
+    }
+
+    /// Bytes that are still to be handed over.
+    pub(crate) fn left(&self) -> u64 {
+        let buffers = self.front.iter().chain(&self.behind);
+        let body: usize = buffers.map(|it| it.content().len()).sum();
+        (self.head.len() - self.head_sent + body) as u64
+    }
+
     /// Puts more behind what is there.
     pub(crate) fn push(&mut self, mut buffer: Buffer) {
         let Some(front) = &mut self.front else {
@@ -105,8 +152,10 @@ impl Outbox {
     /// Takes the buffer that goes next: it counts as sent.
     pub(crate) fn pop(&mut self) -> Option<Buffer> {
         let front = std::mem::replace(&mut self.front, self.behind.pop_front())?;
+        let len = front.content().len();
         self.reserved -= front.reserved_bytes();
-        self.sent += front.content().len() as u64;
+        self.sent += len as u64;
+        self.passes(len);
         Some(front)
     }
 
@@ -118,6 +167,7 @@ impl Outbox {
         let taken = part.append(&front.content()[..len]);
         front.consume(taken);
         self.sent += taken as u64;
+        self.passes(taken);
         part
     }
 
@@ -190,13 +240,24 @@ impl Outbox {
         context: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         while !self.is_empty() {
-            let body = self.front.as_ref().map_or(&[][..], Buffer::content);
-            let head = &self.head[self.head_sent..];
+            if self.allowed == Some(0) {
+                // What is held on the way is the client's to take before more goes.
+                ready!(Pin::new(&mut *io).poll_flush(context))?;
+                self.awaits_turn = true;
+                return Poll::Pending;
+            }
+            let head = self.within(&self.head[self.head_sent..]);
+            // What is bounded goes piece by piece.
+            let body = match self.allowed {
+                Some(_) if !head.is_empty() => &[][..],
+                _ => self.within(self.front.as_ref().map_or(&[][..], Buffer::content)),
+            };
             let written = ready!(Outgoing::new(head, body).poll_some(io, context))?;
             let of_head = written.min(head.len());
             self.begun = true;
             self.sent += written as u64;
             self.head_sent += of_head;
+            self.passes(written);
             if let Some(front) = &mut self.front {
                 front.consume(written - of_head);
                 if front.is_empty() {

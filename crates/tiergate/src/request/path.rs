@@ -10,6 +10,7 @@ use super::streaming::StreamDetector;
 use crate::client::seam::Client;
 use crate::clock;
 use crate::door::SlotGuard;
+use crate::link::Turn;
 use crate::origin::Place;
 use crate::origin::stream::OriginStream;
 use crate::request::answer::Abort;
@@ -45,6 +46,9 @@ pub(super) struct Request<'r, 'd, C> {
     pub(super) stored: Option<Box<StoredRequest>>,
     /// The copy that is made of the answer.
     pub(super) making: Option<Box<Making>>,
+    /// Where its answer stands among those that wait for the link; `None`: it is not of the background, or nothing is known of the
+    /// link.
+    pub(super) turn: Option<Box<Turn>>,
     /// What is still to come of the answer when its client has left.
     pub(super) rest: Option<Box<Rest>>,
 }
@@ -72,6 +76,7 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
             slow: SlowDetector::default(),
             stored: None,
             making: None,
+            turn: None,
             rest: None,
         }
     }

@@ -175,6 +175,7 @@ impl<C: Client> Request<'_, '_, C> {
 
     /// Sends it piece by piece: a slow client holds a buffer and the copy that others share.
     async fn send_copy(&mut self, copy: &Arc<Copy>, outbox: &mut Outbox) -> Result<(), Fault> {
+        self.stand_in_line();
         let ends = AnswerBody::new(Framing::None, false, false);
         let mut rest = if self.facts.head_only { &[][..] } else { &copy.body[..] };
         while rest.len() > LARGE {

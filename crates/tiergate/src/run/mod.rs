@@ -135,6 +135,8 @@ async fn serve(index: usize, mut orders: mpsc::UnboundedReceiver<Listen>, shared
         account::tick(&ticking);
         ticking.is_draining()
     }));
+    let calling = shared.clone();
+    tokio::spawn(async move { calling.link.call_turns().await });
     let sweeping = shared.clone();
     tokio::spawn(async move {
         loop {

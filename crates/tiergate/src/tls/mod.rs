@@ -151,6 +151,10 @@ impl ClientStream for TlsStream<TcpStream> {
         self.get_ref().0.set_dscp(dscp, by_v6)
     }
 
+    fn limit_unsent(&self, bytes: u32) -> io::Result<()> {
+        self.get_ref().0.limit_unsent(bytes)
+    }
+
     fn reset_at_close(&self) {
         self.get_ref().0.reset_at_close();
     }

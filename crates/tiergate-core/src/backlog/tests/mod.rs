@@ -70,7 +70,15 @@ pub(super) fn begin(
     let ticket = backlog.first(now, class)?;
     backlog.served(ticket, cost);
     let turn = backlog.waiter(ticket).expect("it waits").turn;
-    let granted = Granted { at: now, found: 1, found_there: 0, seat: None, lineup: 0, place: None };
+    let granted = Granted {
+        at: now,
+        found: 1,
+        found_there: 0,
+        seat: None,
+        beside: false,
+        lineup: 0,
+        place: None,
+    };
     let wake = backlog.settle(ticket, State::Granted(granted));
     backlog.remove(ticket);
     Some((wake, turn))

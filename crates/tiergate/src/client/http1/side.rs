@@ -53,6 +53,9 @@ pub(super) enum Next {
 /// connection costs.
 const DRAIN_MAX: u64 = 64 * 1024;
 
+/// Bytes of a background answer that the system may hold unsent: a packet's. What waits there is beyond our control.
+const UNSENT_MAX: u32 = 1448;
+
 /// What a client waits for that has announced a body (RFC 9110 §15.2.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -84,6 +87,8 @@ pub(super) struct Http1<'c, S> {
     refusal: Vec<u8>,
     /// The code point that the connection's packets bear.
     dscp: u8,
+    /// Whether the answer that was written last is of the background.
+    is_background: bool,
 }
 
 impl<'c, S: ClientStream> Http1<'c, S> {
@@ -103,6 +108,7 @@ impl<'c, S: ClientStream> Http1<'c, S> {
             spool: None,
             refusal: Vec::new(),
             dscp: 0,
+            is_background: false,
         }
     }
 
@@ -397,6 +403,13 @@ impl<S: ClientStream> Client for Http1<'_, S> {
         // If it fails, it is not tried again for each answer.
         self.dscp = dscp;
         self.input.io.set_dscp(dscp, self.input.peer.by_v6).map(|()| true)
+    }
+
+    fn is_background(&mut self, is: bool) {
+        if std::mem::replace(&mut self.is_background, is) != is {
+            // Where the system refuses, more of it waits there.
+            let _ = self.input.io.limit_unsent(if is { UNSENT_MAX } else { 0 });
+        }
     }
 
     fn takes_chunks(&self, facts: &RequestFacts) -> bool {

@@ -384,7 +384,13 @@ impl Client for Http2<'_> {
             return Poll::Ready(Ok(()));
         }
         while let Some(len) = outbox.next_len() {
-            let room = ready!(self.poll_room(len, context))?;
+            let allowed = outbox.allowed().map(|it| usize::try_from(it).unwrap_or(usize::MAX));
+            let most = allowed.map_or(len, |allowed| len.min(allowed));
+            if most == 0 {
+                outbox.await_turn();
+                return Poll::Pending;
+            }
+            let room = ready!(self.poll_room(most, context))?.min(most);
             let buffer = if room < len {
                 outbox.pop_part(room)
             } else {

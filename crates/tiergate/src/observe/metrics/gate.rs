@@ -132,6 +132,7 @@ impl Readings<'_> {
                 .each(steps.map(|(labels, (changed, _))| (labels, at(changed))));
         }
         self.resources(page);
+        self.background(page);
         let shedding = self.by_pool(|it| it.shedding);
         let shedding = shedding.filter_map(|(labels, shedding)| Some((labels, shedding?)));
         if shedding.clone().next().is_some() {
@@ -140,6 +141,29 @@ impl Readings<'_> {
             page.gauge("shed_overload", "Queue delay against its target; 0.5 at the target")
                 .each(shedding.map(|(labels, it)| (labels, it.overload)));
         }
+    }
+
+    /// Nothing without background classes.
+    fn background(&self, page: &mut Page) {
+        let rows = self.by_pool(|it| it.background);
+        let rows = rows.filter_map(|(labels, background)| Some((labels, background?)));
+        if rows.clone().next().is_none() {
+            return;
+        }
+        page.gauge(
+            "background_slots",
+            "Background requests that may be in progress while others come, on average",
+        )
+        .each(rows.clone().map(|(labels, it)| (labels, it.most)));
+        page.gauge("background_running", "Background requests in progress")
+            .each(rows.clone().map(|(labels, it)| (labels, it.running)));
+        page.gauge(
+            "background_felt_ratio",
+            "By how much each background request makes others longer",
+        )
+        .each(rows.clone().map(|(labels, it)| (labels, it.felt.each.exp_m1())));
+        page.gauge("background_felt_error", "Standard error of background_felt_ratio")
+            .each(rows.map(|(labels, it)| (labels, it.felt.error)));
     }
 
     /// Nothing without resources.

@@ -1,0 +1,125 @@
+//! Background classes: they use what is idle at the origin, so that the foreground does not feel it.
+//!
+//! A background request gets a slot only while nobody of the foreground waits, some slots stay free beside it for those who may come
+//! next, and no more background requests are in progress than the foreground feels ([`Unfelt`]). While it gets none it is held up,
+//! as by a resource of which no slot is free: no policy sees it, and its waiting is no sign of what the origin can do. Where nobody of the
+//! foreground has come for a while (it is quiet) there is nobody to feel anything: then it is served like any other class, but for the
+//! slots that stay free.
+//!
+//! What it may have as requests come and end is in `in_background`.
+//!
+//! | the limit | foreground is there | it is quiet |
+//! |---|---|---|
+//! | is found | slots beside the limit's, and nothing that it does is evidence | slots of the limit |
+//! | is given, or each server has its own | slots of the limit | slots of the limit |
+//!
+//! Source: Eggert and Heidemann, "Application-Level Differentiated Services for Web Servers" (1999), §4: background service that
+//! does not disturb the regular service. Its fixed pool of processes is a [resource](super::resource) with a fixed number.
+
+use crate::control::{Felt, Unfelt};
+use crate::names::LaneId;
+use crate::time::Moment;
+use std::time::Duration;
+
+/// How long nobody of the foreground is there before nobody is expected: this, as many times the time between two that
+/// come, and never longer than that.
+const QUIET: Duration = Duration::from_secs(1);
+const QUIET_GAPS: u32 = 10;
+const QUIET_MAX: Duration = Duration::from_secs(60);
+/// By how much of the difference the time between two moves.
+const GAP_STEP: f64 = 0.1;
+/// One slot in so many, and one at least where there are several, stays free beside the background.
+pub(super) const SPARE: u32 = 8;
+/// Most of its requests in progress.
+pub(super) const MOST: u32 = 1_000;
+/// For how long, while the limit is full, what is in progress beside it disturbs what it gives: then it lasts, and is as if the origin
+/// were smaller.
+const DISTURBED_MAX: Duration = Duration::from_secs(10);
+
+/// What the background of a pool does at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BackgroundState {
+    /// How many of its requests may be in progress, on average, while the foreground is there.
+    pub most: f64,
+    /// How many are.
+    pub running: u32,
+    /// Whether nobody of the foreground has been there for a while, so that only the free slots bound it.
+    pub is_quiet: bool,
+    /// By how much it makes the foreground's requests longer.
+    pub felt: Felt,
+}
+
+/// The background of a pool.
+#[derive(Debug)]
+pub(super) struct Background {
+    pub(super) law: Unfelt,
+    /// Its lanes.
+    pub(super) lanes: Vec<LaneId>,
+    /// Whether its requests are held up.
+    pub(super) is_full: bool,
+    /// Slots that it has, as of the last look.
+    pub(super) running: u32,
+    /// When anybody of the foreground was last there, and how far apart they come.
+    busy: Moment,
+    gap_s: f64,
+    answered: Moment,
+    pub(super) is_quiet: bool,
+    /// Since when the foreground fills the limit.
+    pub(super) full_since: Option<Moment>,
+}
+
+impl Background {
+    pub(super) fn new(now: Moment) -> Self {
+        Background {
+            law: Unfelt::new(now),
+            lanes: Vec::new(),
+            is_full: false,
+            running: 0,
+            busy: now,
+            gap_s: 0.0,
+            answered: now,
+            is_quiet: false,
+            full_since: None,
+        }
+    }
+
+    /// How many of its requests may be in progress now.
+    pub(super) fn bound(&self) -> u32 {
+        if self.is_quiet { u32::MAX } else { self.law.bound() }
+    }
+
+    /// How long nobody of the foreground must have been there for nobody to be expected.
+    fn quiet(&self) -> Duration {
+        let gap = Duration::try_from_secs_f64(self.gap_s).unwrap_or(QUIET_MAX);
+        (QUIET_GAPS * gap.min(QUIET_MAX)).clamp(QUIET, QUIET_MAX)
+    }
+
+    /// Somebody of the foreground is there, or is not.
+    pub(super) fn sees(&mut self, now: Moment, is_foreground_there: bool) {
+        if is_foreground_there {
+            self.busy = self.busy.max(now);
+            if std::mem::take(&mut self.is_quiet) {
+                self.law.begins_anew(now);
+            }
+        } else if now.since(self.busy) >= self.quiet() {
+            self.is_quiet = true;
+        }
+    }
+
+    /// When what it may have changes, if nothing but time does.
+    pub(super) fn due(&self) -> Moment {
+        if self.is_quiet { Moment::NEVER } else { self.law.due().min(self.busy + self.quiet()) }
+    }
+
+    /// A request of the foreground has ended.
+    pub(super) fn foreground_ends(&mut self, now: Moment) {
+        let gap_s = now.since(self.answered).as_secs_f64().min(QUIET_MAX.as_secs_f64());
+        self.gap_s += GAP_STEP * (gap_s - self.gap_s);
+        (self.answered, self.busy) = (now, self.busy.max(now));
+    }
+
+    /// Whether what the limit gives says nothing, because of what is in progress beside it.
+    pub(super) fn disturbs(&self, now: Moment) -> bool {
+        self.running > 0 && self.full_since.is_some_and(|since| now.since(since) < DISTURBED_MAX)
+    }
+}

@@ -1,0 +1,161 @@
+//! The background in its pool: what it may have as the foreground comes and goes, and what the ends of requests tell of it.
+
+use super::background::{Background, BackgroundState, MOST, SPARE};
+use super::pool::Pool;
+use crate::control::Completion;
+use crate::names::LaneId;
+use crate::outcome::End;
+use crate::time::Moment;
+
+/// What runs and waits, by whether it is in the background.
+struct Loads {
+    /// Foreground that waits for a slot of the pool, and that runs.
+    waits: bool,
+    runs: bool,
+    /// Slots of the background.
+    background: u32,
+}
+
+impl<T> Pool<T> {
+    /// What the background does; `None`: the plan has none.
+    pub fn background(&self) -> Option<BackgroundState> {
+        self.background.as_ref().map(|it| BackgroundState {
+            most: it.law.most(),
+            running: it.running,
+            is_quiet: it.is_quiet,
+            felt: it.law.felt(),
+        })
+    }
+
+    /// Whether requests of the lane that get slots now hold none of the limit: they are of the background, and the limit is found by what
+    /// the foreground gets. A number that a policy gives is the most that may be in progress, whoever they are.
+    pub(super) fn is_beside(&self, lane: LaneId) -> bool {
+        self.lanes.at(lane).is_background
+            && self.is_adaptive()
+            && !self.limit.is_per_server()
+            && self.background.as_ref().is_some_and(|it| !it.is_quiet)
+    }
+
+    /// Puts the background classes of the plan in force, and lanes of those that are gone.
+    pub(super) fn reconfigure_background(&mut self, now: Moment) {
+        let mut lanes = Vec::new();
+        for id in self.lanes.ids() {
+            let lane = self.lanes.at_mut(id);
+            let was_apart = lane.is_apart();
+            lane.is_background = self.classes.at(lane.class).settings.background;
+            if lane.is_background {
+                lanes.push(id);
+            }
+            if lane.waiting > 0 && was_apart != lane.is_apart() {
+                let apart = &mut self.classes.load_mut(lane.class).apart;
+                *apart = if was_apart { *apart - lane.waiting } else { *apart + lane.waiting };
+            }
+        }
+        match lanes.is_empty() {
+            true => self.background = None,
+            false => {
+                self.background.get_or_insert_with(|| Box::new(Background::new(now))).lanes = lanes;
+            }
+        }
+        for lane in self.lanes.ids() {
+            self.hold(lane);
+        }
+    }
+
+    /// A request of the lane comes: if it is of the foreground, it is not quiet any more.
+    pub(super) fn note_foreground(&mut self, now: Moment, lane: LaneId) {
+        if let Some(background) = &mut self.background
+            && !self.lanes.at(lane).is_background
+        {
+            background.sees(now, true);
+        }
+    }
+
+    /// Brings up to date what the background may have. Whether it may have slots now and might not before: [`Pool::dispatch`]
+    /// follows. O(classes) where there is a background.
+    pub(super) fn look_at_background(&mut self, now: Moment) -> bool {
+        let Some(mut background) = self.background.take() else { return false };
+        let Loads { waits, runs, background: running } = self.foreground();
+        let slots = self.limit.slots();
+        background.law.pass(now, background.running, if self.is_adaptive() { MOST } else { slots });
+        background.running = running;
+        background.sees(now, waits || runs);
+        let is_limit_full = self.limit.running() >= slots;
+        background.full_since = is_limit_full.then(|| background.full_since.unwrap_or(now));
+        let spare = if slots > 1 { (slots / SPARE).max(1) } else { 0 };
+        let is_full =
+            waits || self.limit.running() + spare >= slots || running >= background.bound();
+        let changes = background.is_full != is_full;
+        background.is_full = is_full;
+        let lanes = if changes { std::mem::take(&mut background.lanes) } else { Vec::new() };
+        self.background = Some(background);
+        if !changes {
+            return false;
+        }
+        if self.ready() == 0 && lanes.iter().any(|lane| self.lanes.at(*lane).waiting > 0) {
+            // Time that nobody waited in has not passed for the schedule yet.
+            self.let_time_pass(now);
+        }
+        for &lane in &lanes {
+            self.hold(lane);
+        }
+        if let Some(background) = &mut self.background {
+            background.lanes = lanes;
+        }
+        !is_full
+    }
+
+    /// O(classes).
+    fn foreground(&self) -> Loads {
+        let mut loads = Loads { waits: false, runs: false, background: 0 };
+        for (class, load) in self.classes.ranked().iter().zip(self.classes.loads()) {
+            if self.classes.at(*class).settings.background {
+                loads.background += load.running;
+            } else {
+                loads.waits |= load.waiting > 0;
+                loads.runs |= load.running > 0;
+            }
+        }
+        loads
+    }
+
+    /// When the background wants to be looked at: somebody of it waits, and time may let it in. O(its lanes).
+    pub(super) fn background_due(&self) -> Moment {
+        let Some(background) = &self.background else { return Moment::NEVER };
+        let waits = background.lanes.iter().any(|lane| self.lanes.at(*lane).waiting > 0);
+        if waits && background.is_full { background.due() } else { Moment::NEVER }
+    }
+
+    /// Whether slots stay free that the background waits for while it is quiet.
+    pub(super) fn keeps_from_background(&self) -> bool {
+        let Some(background) = &self.background else { return false };
+        let waits = |lane: &LaneId| self.lanes.at(*lane).waiting > 0;
+        background.is_quiet && background.is_full && background.lanes.iter().any(waits)
+    }
+
+    /// Tells the background how a request ended, and the limit what of that is no evidence.
+    pub(super) fn tell_background(&mut self, completion: &Completion<'_>) {
+        let Some(background) = &mut self.background else { return };
+        let Completion { now, lane, admitted, waited, outcome, .. } = *completion;
+        if self.lanes.at(lane).is_background {
+            if matches!(outcome.end, End::Pushback | End::TimedOut | End::Failed) {
+                background.law.refused();
+            }
+            return;
+        }
+        background.foreground_ends(now);
+        // Of one that was not answered, it is known that it took longer.
+        let took = match outcome.end {
+            _ if outcome.is_answer() => outcome.first_byte,
+            End::TimedOut | End::Cancelled => Some(now.since(admitted)),
+            _ => None,
+        };
+        if let Some(took) = took {
+            background.law.answered(admitted - waited, lane, waited + took);
+        }
+        if outcome.is_answer() && background.disturbs(now) {
+            // What the limit gives is not what it would give without what is in progress beside it.
+            self.limit.is_away(now, None);
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Background classes: nothing of them starts while anybody else waits, what is free stays free for the next, and a request of another
+//! class is never refused or delayed for what waits in the background.
+
+use proptest::prelude::*;
+use std::time::Duration;
+use tiergate_core::admit::trigger::{Backlogs, Trigger};
+use tiergate_core::class::{Class, ClassId};
+use tiergate_core::control::{Bounds, Slots};
+use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::names::{Names, PoolId, ResourceId};
+use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::plan::{Plan, ResourceSettings, Spec};
+use tiergate_core::reason::Reason;
+use tiergate_core::schedule::{Policy, Site};
+use tiergate_core::time::Moment;
+
+const SITE: ClassId = ClassId(0);
+const BATCH: ClassId = ClassId(1);
+const DB: ResourceId = ResourceId(0);
+
+fn at(ms: u64) -> Moment {
+    Moment::from_millis(ms)
+}
+
+fn class(name: &str) -> Class {
+    Class {
+        deadline: Duration::from_secs(3600),
+        patience: false,
+        fair: false,
+        ..Class::named(name)
+    }
+}
+
+fn spec(slots: Slots) -> Spec {
+    let classes = vec![class("site"), Class { background: true, ..class("batch") }];
+    Spec { classes, slots, ..Spec::protective() }
+}
+
+fn gate(slots: Slots) -> Gate<()> {
+    Gate::new(spec(slots).build().expect("a valid plan"))
+}
+
+fn answered(now: Moment, slot: &Slot) -> Outcome {
+    let first_byte = Some(now.since(slot.admitted()));
+    Outcome { end: End::Served, first_byte, bytes: 0, left: None }
+}
+
+fn admitted(verdict: Verdict) -> Slot {
+    match verdict {
+        Verdict::Admit(slot) => slot,
+        verdict => panic!("{verdict:?}"),
+    }
+}
+
+fn queued(verdict: Verdict) -> Ticket {
+    match verdict {
+        Verdict::Queue(ticket) => ticket,
+        verdict => panic!("{verdict:?}"),
+    }
+}
+
+fn arrive(gate: &mut Gate<()>, now: Moment, class: ClassId) -> Verdict {
+    gate.arrive(now, Arrival::of(class), || ())
+}
+
+/// Time passes in which somebody of the foreground is always there.
+fn busy_for(gate: &mut Gate<()>, from: u64, ms: u64) {
+    for now in (from..from + ms).step_by(100).map(at) {
+        let slot = admitted(arrive(gate, now, SITE));
+        let outcome = answered(now, &slot);
+        gate.finish(now, slot, outcome);
+        gate.tick(now);
+    }
+}
+
+#[test]
+fn it_leaves_slots_free_for_those_that_come_next() {
+    let mut gate = gate(Slots::Fixed(16));
+    // Nobody else has been there for a second: only the slots bound it.
+    gate.tick(at(2000));
+    let running: Vec<_> = (0..14).map(|_| admitted(arrive(&mut gate, at(2000), BATCH))).collect();
+    let ticket = queued(arrive(&mut gate, at(2000), BATCH));
+    let others: Vec<_> = (0..2).map(|_| admitted(arrive(&mut gate, at(2000), SITE))).collect();
+    assert_eq!(gate.running(), 16);
+    let waits = queued(arrive(&mut gate, at(2001), SITE));
+    for (place, slot) in running.into_iter().enumerate() {
+        let outcome = answered(at(2002), &slot);
+        gate.finish(at(2002), slot, outcome);
+        if place < 13 {
+            assert_eq!(gate.claim(ticket), Claim::Waiting, "{place}: others are there");
+        }
+    }
+    assert!(matches!(gate.claim(waits), Claim::Admitted(_)));
+    assert!(matches!(gate.claim(ticket), Claim::Admitted(_)), "one may be in progress");
+    let _ = others;
+}
+
+#[test]
+fn a_server_of_one_slot_serves_it_when_nobody_else_is_there() {
+    let mut gate = gate(Slots::Fixed(1));
+    gate.tick(at(2000));
+    let slot = admitted(arrive(&mut gate, at(2000), BATCH));
+    let waits = queued(arrive(&mut gate, at(2001), SITE));
+    let batch = queued(arrive(&mut gate, at(2001), BATCH));
+    let outcome = answered(at(2010), &slot);
+    gate.finish(at(2010), slot, outcome);
+    let Claim::Admitted(slot) = gate.claim(waits) else { panic!("it is next") };
+    assert_eq!(gate.claim(batch), Claim::Waiting);
+    let outcome = answered(at(2020), &slot);
+    gate.finish(at(2020), slot, outcome);
+    // One may be in progress while others come, for part of the time.
+    let Claim::Admitted(slot) = gate.claim(batch) else { panic!("nobody else waits") };
+    let _ = slot;
+}
+
+#[test]
+fn who_is_held_up_is_looked_at_again_in_time() {
+    let mut gate = gate(Slots::Fixed(4));
+    busy_for(&mut gate, 1000, 900);
+    let running = admitted(arrive(&mut gate, at(1900), BATCH));
+    let ticket = queued(arrive(&mut gate, at(1900), BATCH));
+    // Within a second somebody may come again; then nobody is expected.
+    let due = gate.next_due(at(1900));
+    assert!(due <= at(2900), "{due:?}");
+    gate.tick(at(2900));
+    assert!(matches!(gate.claim(ticket), Claim::Admitted(_)));
+    assert_eq!(gate.next_due(at(2900)), Moment::NEVER);
+    let _ = running;
+}
+
+#[test]
+fn what_it_may_have_is_told() {
+    let mut gate = gate(Slots::Adaptive(Bounds::default()));
+    busy_for(&mut gate, 1000, 900);
+    let state = gate.pool(PoolId::DEFAULT).and_then(|pool| pool.background()).expect("there is");
+    assert!(!state.is_quiet && state.running == 0 && state.most > 0.0, "{state:?}");
+    gate.tick(at(10_000));
+    let state = gate.pool(PoolId::DEFAULT).and_then(|pool| pool.background()).expect("there is");
+    assert!(state.is_quiet, "{state:?}");
+}
+
+#[test]
+fn it_takes_no_slots_of_a_limit_that_is_found_while_others_come() {
+    let mut gate = gate(Slots::Adaptive(Bounds { slots_start: 4, ..Bounds::default() }));
+    busy_for(&mut gate, 1000, 900);
+    let batch = admitted(arrive(&mut gate, at(1900), BATCH));
+    assert_eq!(gate.running(), 0, "it has none of them");
+    let site: Vec<_> = (0..4).map(|_| admitted(arrive(&mut gate, at(1900), SITE))).collect();
+    assert_eq!(gate.running(), 4);
+    let waits = queued(arrive(&mut gate, at(1901), SITE));
+    gate.finish(at(1902), batch, Outcome::without_answer(End::TimedOut));
+    assert_eq!((gate.claim(waits), gate.running()), (Claim::Waiting, 4));
+    for slot in site {
+        let outcome = answered(at(1903), &slot);
+        gate.finish(at(1903), slot, outcome);
+    }
+    assert!(matches!(gate.claim(waits), Claim::Admitted(_)));
+    assert_eq!((gate.running(), gate.slots()), (1, 4));
+}
+
+#[test]
+fn it_takes_slots_of_the_limit_while_it_is_quiet_and_gives_back_what_it_took() {
+    let mut gate = gate(Slots::Adaptive(Bounds { slots_start: 4, ..Bounds::default() }));
+    gate.tick(at(2000));
+    let mut batch: Vec<_> = (0..3).map(|_| admitted(arrive(&mut gate, at(2000), BATCH))).collect();
+    let waits = queued(arrive(&mut gate, at(2000), BATCH));
+    assert_eq!(gate.running(), 3, "one stays free");
+    let site = admitted(arrive(&mut gate, at(2001), SITE));
+    assert_eq!(gate.running(), 4);
+    for slot in batch.drain(..) {
+        let outcome = answered(at(2002), &slot);
+        gate.finish(at(2002), slot, outcome);
+    }
+    // Now others come: it is beside the limit.
+    let Claim::Admitted(beside) = gate.claim(waits) else { panic!("one may be in progress") };
+    assert_eq!(gate.running(), 1);
+    for slot in [site, beside] {
+        let outcome = answered(at(2003), &slot);
+        gate.finish(at(2003), slot, outcome);
+    }
+    assert_eq!(gate.running(), 0);
+}
+
+#[test]
+fn what_waits_in_it_is_nobodys_backlog() {
+    let mut spec = spec(Slots::Fixed(1));
+    spec.classes[0].refuse_at = vec![Trigger { of: Backlogs::All, waiting: 3, until: 1 }];
+    spec.queue_len_max = 20;
+    let mut gate: Gate<()> = Gate::new(spec.build().expect("a valid plan"));
+    let slot = admitted(arrive(&mut gate, at(0), SITE));
+    let batch: Vec<_> = (0..20).map(|_| queued(arrive(&mut gate, at(0), BATCH))).collect();
+    assert_eq!(arrive(&mut gate, at(0), BATCH), Verdict::Reject(Reason::QueueFull));
+    let _first = queued(arrive(&mut gate, at(0), SITE));
+    let _second = queued(arrive(&mut gate, at(0), SITE));
+    let left = batch.iter().filter(|ticket| gate.claim(**ticket) == Claim::Waiting).count();
+    assert_eq!(left, 18, "the newest made room");
+    let _ = slot;
+}
+
+#[test]
+fn a_policy_without_ranks_serves_it_last_all_the_same() {
+    for policy in [Policy::Fifo, Policy::Weighted, Policy::Deadline] {
+        let sites = vec![Site { policy, ..Site::named("all") }];
+        let spec = Spec { sites, ..spec(Slots::Fixed(1)) };
+        let mut gate: Gate<()> = Gate::new(spec.build().expect("a valid plan"));
+        let mut slot = admitted(arrive(&mut gate, at(0), SITE));
+        let batch = queued(arrive(&mut gate, at(0), BATCH));
+        for round in 1..20 {
+            let waits = queued(arrive(&mut gate, at(round), SITE));
+            let outcome = answered(at(round), &slot);
+            gate.finish(at(round), slot, outcome);
+            let Claim::Admitted(next) = gate.claim(waits) else { panic!("{policy:?}: it is next") };
+            assert_eq!(gate.claim(batch), Claim::Waiting, "{policy:?}");
+            slot = next;
+        }
+        let _ = slot;
+    }
+}
+
+#[test]
+fn it_needs_its_resource_too() {
+    let db = |slots| ResourceSettings {
+        name: "db".into(),
+        pool: PoolId::DEFAULT,
+        slots: Slots::Fixed(slots),
+    };
+    let spec = Spec { resources: vec![db(2)], ..spec(Slots::Fixed(16)) };
+    let mut gate: Gate<()> = Gate::new(spec.build().expect("a valid plan"));
+    gate.tick(at(2000));
+    let needing = |class| Arrival { resource: Some(DB), ..Arrival::of(class) };
+    let mut slots: Vec<Slot> =
+        (0..2).map(|_| admitted(gate.arrive(at(2000), needing(BATCH), || ()))).collect();
+    let ticket = queued(gate.arrive(at(2000), needing(BATCH), || ()));
+    let plain = admitted(arrive(&mut gate, at(2000), BATCH));
+    let slot = slots.pop().expect("two");
+    let outcome = answered(at(2001), &slot);
+    gate.finish(at(2001), slot, outcome);
+    assert!(matches!(gate.claim(ticket), Claim::Admitted(_)));
+    let _ = (slots, plain);
+}
+
+#[test]
+fn what_a_plan_may_say_of_it() {
+    let fault = |change: &dyn Fn(&mut Spec)| {
+        let mut spec = spec(Slots::Fixed(4));
+        change(&mut spec);
+        spec.build().expect_err("it is wrong").to_string()
+    };
+    assert!(
+        fault(&|it| it.classes[0].background = true).contains("must not be a background class")
+    );
+    assert!(fault(&|it| it.classes.reverse()).contains("comes after all others"));
+    assert!(fault(&|it| it.classes[1].minimum = 0.1).contains("sure of nothing"));
+    assert!(fault(&|it| it.classes[1].share = 0.1).contains("sure of nothing"));
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Arrive {
+        background: bool,
+        needs: bool,
+    },
+    Finish(u8, End),
+    Cancel(u8),
+    Tick(u16),
+    /// The batch class is of the background, or is not.
+    Reload(bool),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let arrive = (any::<bool>(), any::<bool>());
+    let end = prop_oneof![Just(End::Served), Just(End::Failed), Just(End::Cancelled)];
+    prop_oneof![
+        6 => arrive.prop_map(|(background, needs)| Op::Arrive { background, needs }),
+        4 => (any::<u8>(), end).prop_map(|(place, end)| Op::Finish(place, end)),
+        1 => any::<u8>().prop_map(Op::Cancel),
+        2 => (0u16..1500).prop_map(Op::Tick),
+        1 => any::<bool>().prop_map(Op::Reload),
+    ]
+}
+
+proptest! {
+    /// Whatever happens: everybody who waits is counted, nothing of the background starts while others wait, and in the end, when nothing
+    /// else comes, all of it is served.
+    #[test]
+    fn nothing_starts_before_others_and_nothing_is_lost(
+        slots in 1u32..6,
+        is_adaptive: bool,
+        ops in prop::collection::vec(op(), 1..120),
+    ) {
+        let given = match is_adaptive {
+            true => Slots::Adaptive(Bounds { slots_start: slots, ..Bounds::default() }),
+            false => Slots::Fixed(slots),
+        };
+        let mut names = Names::default();
+        let mut plan = |background: bool| -> Plan {
+            let mut spec = spec(given.clone());
+            spec.classes[1].background = background;
+            spec.resources = vec![ResourceSettings {
+                name: "db".into(),
+                pool: PoolId::DEFAULT,
+                slots: Slots::Fixed(1),
+            }];
+            Plan::build(spec, &mut names).expect("a valid plan")
+        };
+        let mut gate: Gate<()> = Gate::new(plan(true));
+        let (mut now, mut is_background) = (0u64, true);
+        let mut waiting: Vec<(bool, bool, Ticket)> = Vec::new();
+        let mut running: Vec<Slot> = Vec::new();
+        for op in ops {
+            let free_waits = |waiting: &[(bool, bool, Ticket)]| {
+                waiting.iter().any(|(background, needs, _)| !background && !needs)
+            };
+            match op {
+                Op::Arrive { background, needs } => {
+                    let class = if background { BATCH } else { SITE };
+                    let resource = needs.then_some(DB);
+                    let arrival = Arrival { resource, ..Arrival::of(class) };
+                    match gate.arrive(at(now), arrival, || ()) {
+                        Verdict::Admit(slot) => {
+                            let goes_before =
+                                background && is_background && free_waits(&waiting);
+                            prop_assert!(!goes_before, "others wait");
+                            running.push(slot);
+                        }
+                        Verdict::Queue(ticket) => waiting.push((background, needs, ticket)),
+                        Verdict::Reject(reason) => prop_assert!(false, "{reason:?}"),
+                    }
+                }
+                Op::Finish(place, end) if !running.is_empty() => {
+                    let slot = running.swap_remove(usize::from(place) % running.len());
+                    let outcome = Outcome { end, ..answered(at(now), &slot) };
+                    gate.finish(at(now), slot, outcome);
+                }
+                Op::Cancel(place) if !waiting.is_empty() => {
+                    let (_, _, ticket) = waiting.swap_remove(usize::from(place) % waiting.len());
+                    gate.cancel(at(now), ticket);
+                }
+                Op::Tick(ms) => {
+                    now += u64::from(ms);
+                    gate.tick(at(now));
+                }
+                Op::Reload(background) => {
+                    is_background = background;
+                    gate.reconfigure(at(now), plan(background));
+                }
+                Op::Finish(..) | Op::Cancel(_) => {}
+            }
+            while gate.next_effect().is_some() {}
+            let mut still = Vec::new();
+            let mut started = Vec::new();
+            for entry in std::mem::take(&mut waiting) {
+                match gate.claim(entry.2) {
+                    Claim::Waiting => still.push(entry),
+                    Claim::Admitted(slot) => started.push((entry.0, slot)),
+                    Claim::Rejected(reason) => prop_assert!(false, "{reason:?}"),
+                }
+            }
+            let is_before = is_background && started.iter().any(|(background, _)| *background);
+            prop_assert!(!(is_before && free_waits(&still)), "others wait");
+            running.extend(started.into_iter().map(|(_, slot)| slot));
+            waiting = still;
+            let pool = gate.pool(PoolId::DEFAULT).expect("there is one");
+            prop_assert_eq!(pool.waiting(), waiting.len());
+            let [site, batch] = [SITE, BATCH].map(|class| pool.state(class));
+            prop_assert_eq!((site.waiting + batch.waiting) as usize, waiting.len());
+            // Slots may be lent.
+            prop_assert_eq!(site.requests + batch.requests, running.len() as u32);
+            prop_assert!(gate.running() <= site.running + batch.running);
+        }
+        // Nobody else comes.
+        for _ in 0..10_000 {
+            now += 100;
+            for slot in running.drain(..) {
+                let outcome = answered(at(now), &slot);
+                gate.finish(at(now), slot, outcome);
+            }
+            gate.tick(at(now));
+            while gate.next_effect().is_some() {}
+            waiting.retain(|(_, _, ticket)| match gate.claim(*ticket) {
+                Claim::Waiting => true,
+                Claim::Admitted(slot) => {
+                    running.push(slot);
+                    false
+                }
+                Claim::Rejected(_) => false,
+            });
+            if waiting.is_empty() && running.is_empty() {
+                break;
+            }
+        }
+        prop_assert_eq!((waiting.len(), running.len(), gate.running()), (0, 0, 0));
+    }
+}

@@ -1,0 +1,204 @@
+//! Background answers over a link whose capacity is typed in: they leave in what the others leave idle, over HTTP/1.1 and HTTP/2, plain and
+//! through TLS, each as fast as any other.
+
+mod support;
+
+use std::io::Read;
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+use support::client::Client;
+use support::gateway::{Gateway, Policy, certificate};
+use support::origin::Origin;
+use support::process::curl;
+
+/// What the link carries, bits a second; and what the background may use of it, bytes a second.
+const CAPACITY: u64 = 20_000_000;
+const RATE: f64 = 0.98 * CAPACITY as f64 / 8.0 * 1400.0 / 1497.0;
+
+/// An origin whose answers are as long as the last number in the path says.
+fn origin() -> Origin {
+    Origin::answering(|request| {
+        let len = request.target.rsplit('/').next().and_then(|it| it.parse().ok()).unwrap_or(0);
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n");
+        [head.into_bytes(), vec![b'x'; len]].concat()
+    })
+}
+
+fn policy(server: &str, capacity: Option<u64>) -> Policy {
+    let link = capacity.map_or(String::new(), |it| format!("[link]\ncapacity = {it}\n"));
+    let tables = format!(
+        "{link}[[class]]\nname = \"site\"\n\
+         [[class]]\nname = \"batch\"\nbackground = true\n\
+         [[rule]]\npath = \"/batch/*\"\nclass = \"batch\"\n"
+    );
+    Policy { tables, origin: "slots = 50".into(), ..Policy::of(&[server.to_owned()]) }
+}
+
+/// How long it takes to do it.
+fn time(does: impl FnOnce()) -> f64 {
+    let began = Instant::now();
+    does();
+    began.elapsed().as_secs_f64()
+}
+
+fn get(gateway: &Gateway, path: &str) {
+    let answer = gateway.client().get(path);
+    let len: usize = path.rsplit('/').next().and_then(|it| it.parse().ok()).expect("its length");
+    assert_eq!((answer.status, answer.body.len()), (200, len));
+}
+
+#[test]
+fn the_background_has_what_the_link_carries_and_no_more() {
+    let origin = origin();
+    let gateway = Gateway::start(&policy(&origin.server(), Some(CAPACITY)));
+    let url = format!("http://{}/batch/1000000", gateway.address);
+    for way in ["--http1.1", "--http2-prior-knowledge"] {
+        let took = time(|| {
+            let got = curl(&[way, "-o", "/dev/null", "-w", "%{size_download}", &url]);
+            assert_eq!(got.as_deref().unwrap_or("1000000"), "1000000");
+        });
+        let least = 1e6 / RATE;
+        assert!(took > 0.95 * least, "{way}: {took} s, {least} at least");
+        assert!(took < 3.0 * least + 0.5, "{way}: {took} s, {least} at least");
+    }
+    // Through TLS, too: what is around the bytes is counted in.
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_, keys) = certificate(folder.path(), "link");
+    let tls = Policy { listener: keys, ..policy(&origin.server(), Some(CAPACITY)) };
+    let tls = Gateway::start(&tls);
+    let url = format!("https://{}/batch/1000000", tls.address);
+    for way in ["--http1.1", "--http2"] {
+        let took = time(|| {
+            let _ = curl(&[way, "-k", "-o", "/dev/null", &url]);
+        });
+        assert!(took > 0.95 * 1e6 / RATE, "{way}: {took} s");
+    }
+    // The others are not held up.
+    let took = time(|| get(&gateway, "/site/1000000"));
+    assert!(took < 0.8 * 1e6 / RATE, "{took} s");
+    gateway.assert_conserved();
+}
+
+#[test]
+fn what_the_others_send_is_charged_to_the_link() {
+    let origin = origin();
+    let gateway = Gateway::start(&policy(&origin.server(), Some(CAPACITY)));
+    let took = time(|| {
+        thread::scope(|scope| {
+            scope.spawn(|| get(&gateway, "/batch/1000000"));
+            // Two thirds of what there is, in bursts.
+            for _ in 0..10 {
+                get(&gateway, "/site/100000");
+                thread::sleep(Duration::from_millis(50));
+            }
+        });
+    });
+    let least = (1e6 + 1e6) / RATE;
+    assert!(took > 0.9 * least, "{took} s, {least} at least");
+}
+
+#[test]
+fn background_answers_share_it() {
+    let origin = origin();
+    // Turns are by thread.
+    let policy = Policy { top: "threads = 1".into(), ..policy(&origin.server(), Some(CAPACITY)) };
+    let gateway = Gateway::start(&policy);
+    let mut ends: Vec<f64> = thread::scope(|scope| {
+        let began = Instant::now();
+        let gets: Vec<_> = (0..8)
+            .map(|_| {
+                let gateway = &gateway;
+                scope.spawn(move || {
+                    get(gateway, "/batch/250000");
+                    began.elapsed().as_secs_f64()
+                })
+            })
+            .collect();
+        gets.into_iter().map(|it| it.join().expect("it was answered")).collect()
+    });
+    ends.sort_by(f64::total_cmp);
+    let least = 8.0 * 250_000.0 / RATE;
+    assert!(ends[7] > 0.95 * least, "{ends:?}, {least} at least");
+    // One after another, the first would be done after an eighth of the time.
+    assert!(ends[0] > 0.7 * ends[7], "{ends:?}");
+}
+
+#[test]
+fn a_client_that_takes_nothing_or_leaves_holds_nobody_up() {
+    let origin = origin();
+    let gateway = Gateway::start(&policy(&origin.server(), Some(CAPACITY)));
+    let ask = b"GET /batch/5000000 HTTP/1.1\r\nHost: a\r\n\r\n";
+    let asks = || {
+        let mut stream = TcpStream::connect(gateway.address).expect("it listens");
+        std::io::Write::write_all(&mut stream, ask).expect("it reads");
+        stream
+    };
+    let idle: Vec<TcpStream> = (0..4).map(|_| asks()).collect();
+    for _ in 0..4 {
+        let mut leaves = asks();
+        let _ = leaves.read(&mut [0; 1000]);
+    }
+    let took = time(|| get(&gateway, "/batch/500000"));
+    let alone = 500_000.0 / RATE;
+    // What those that take nothing have taken fills their buffers; then they have no turn any more.
+    assert!(took < 40.0 * alone, "{took} s, alone {alone}");
+    drop(idle);
+}
+
+#[test]
+fn answers_of_all_kinds_are_whole() {
+    let origin = Origin::answering(|request| {
+        let head = |more: &str| format!("HTTP/1.1 200 OK\r\n{more}\r\n");
+        match request.target.rsplit('/').next() {
+            Some("chunks") => {
+                let chunk = [b"7d0\r\n".to_vec(), vec![b'y'; 2000], b"\r\n".to_vec()].concat();
+                let body = chunk.repeat(20);
+                [head("Transfer-Encoding: chunked\r\n").into_bytes(), body, b"0\r\n\r\n".to_vec()]
+                    .concat()
+            }
+            Some("nothing") => b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
+            Some("unchanged") => b"HTTP/1.1 304 Not Modified\r\n\r\n".to_vec(),
+            _ => head("Content-Length: 0\r\n").into_bytes(),
+        }
+    });
+    let gateway = Gateway::start(&policy(&origin.server(), Some(CAPACITY)));
+    let url = |name: &str| format!("http://{}/batch/{name}", gateway.address);
+    for way in ["--http1.1", "--http2-prior-knowledge"] {
+        for (name, method, expected) in [
+            ("chunks", "GET", "200 40000"),
+            ("nothing", "GET", "204 0"),
+            ("unchanged", "GET", "304 0"),
+            ("empty", "GET", "200 0"),
+            ("empty", "HEAD", "200 0"),
+        ] {
+            let head = if method == "HEAD" { "-I" } else { "-s" };
+            let write = "%{http_code} %{size_download}";
+            let got = curl(&[way, head, "-o", "/dev/null", "-w", write, &url(name)]);
+            assert_eq!(got.as_deref().unwrap_or(expected), expected, "{way} {method} {name}");
+        }
+    }
+    gateway.assert_conserved();
+}
+
+#[test]
+fn a_reload_takes_the_bound_away_and_sets_another() {
+    let origin = origin();
+    let server = origin.server();
+    let gateway = Gateway::start(&policy(&server, Some(200_000)));
+    thread::scope(|scope| {
+        // At that rate it would take for more than a minute.
+        let waits = scope.spawn(|| time(|| get(&gateway, "/batch/2000000")));
+        thread::sleep(Duration::from_millis(300));
+        for capacity in [None, Some(CAPACITY)] {
+            gateway
+                .write_policy(&policy(&server, capacity).text(&[gateway.address], gateway.admin));
+            let (status, text) = gateway.reload();
+            assert_eq!(status, 200, "{text}");
+        }
+        assert!(waits.join().expect("it was answered") < 30.0);
+    });
+    let took = time(|| get(&gateway, "/batch/500000"));
+    assert!(took > 0.95 * 500_000.0 / RATE, "{took} s");
+    let _ = Client::connect(gateway.address);
+}
