@@ -28,7 +28,7 @@ impl<T> Pool<T> {
     }
 
     /// Whether requests of the lane that get slots now hold none of the limit: they are of the background, and the limit is found by what
-    /// the foreground gets. A number that a policy gives is the most that may be in progress, whoever they are.
+    /// the foreground gets. A number that a policy gives is the most that may be in progress in all.
     pub(super) fn is_beside(&self, lane: LaneId) -> bool {
         self.lanes.at(lane).is_background
             && self.is_adaptive()

@@ -28,7 +28,7 @@ struct Table {
     entries: Vec<Entry>,
     free: Vec<usize>,
     queue: VecDeque<usize>,
-    /// Whoever calls them, while nobody waits.
+    /// The task that calls them, while nobody waits.
     caller: Option<Waker>,
 }
 

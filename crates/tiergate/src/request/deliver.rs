@@ -272,8 +272,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         self.slow.poll_waits(Way::Takes, progress, rate_min, &mut self.slot, context)
     }
 
-    /// Whether it waits for the link and takes nothing from others meanwhile. One that holds a slot that they could have is slow,
-    /// whoever makes it so.
+    /// Whether it waits for the link and takes nothing from others meanwhile. One that holds a slot that they could have is slow all the same.
     fn is_links_wait(&self, outbox: &Outbox) -> bool {
         self.turn.is_some()
             && outbox.awaits_turn()
