@@ -123,8 +123,6 @@ pub struct Felt {
     pub each: f64,
     /// Its standard error.
     pub error: f64,
-    /// Pairs of turns that were compared.
-    pub pairs: u64,
 }
 
 /// The bound of the background's requests in progress.
@@ -141,7 +139,6 @@ pub(crate) struct Unfelt {
     /// Sums of the regression, weighted.
     squares: f64,
     products: f64,
-    pairs: u64,
     /// Mean of what did not fit of the last pairs, in standard deviations of one.
     misfit: f64,
     /// Seconds of work that the background may still do, or has done too much of.
@@ -157,7 +154,6 @@ pub(crate) struct Unfelt {
 
 impl Unfelt {
     pub(crate) fn new(now: Moment) -> Self {
-        let turn = Turn { is_with: true, began: now, ..Turn::default() };
         let mut law = Unfelt {
             most: FIRST,
             turns: [Turn::default(); TURNS],
@@ -166,7 +162,6 @@ impl Unfelt {
             spread: 1.0,
             squares: 0.0,
             products: 0.0,
-            pairs: 0,
             misfit: 0.0,
             credit_s: 0.0,
             stretch: 1.0,
@@ -174,7 +169,7 @@ impl Unfelt {
             seen: now,
             uneven: 0x9e37_79b9_7f4a_7c15,
         };
-        law.turns[TURNS - 1] = turn;
+        law.begins_anew(now);
         law
     }
 
@@ -195,7 +190,7 @@ impl Unfelt {
     /// What is known of how much they are felt.
     pub(crate) fn felt(&self) -> Felt {
         let (each, error) = self.effect();
-        Felt { each, error, pairs: self.pairs }
+        Felt { each, error }
     }
 
     /// Time passes in which so many background requests are in progress, up to `slots` of which could be; a turn that has
@@ -211,11 +206,6 @@ impl Unfelt {
         if now >= self.turn_ends() {
             self.next_turn(now);
         }
-    }
-
-    /// When the present turn is over if no request of the foreground comes.
-    pub(crate) fn due(&self) -> Moment {
-        self.turn_ends()
     }
 
     /// Nobody was there to feel anything: what was measured until now is not compared with what comes.
@@ -264,8 +254,8 @@ impl Unfelt {
         &mut self.turns[TURNS - 1]
     }
 
-    /// When the present turn is over.
-    fn turn_ends(&self) -> Moment {
+    /// When the present turn is over if no request of the foreground comes.
+    pub(crate) fn turn_ends(&self) -> Moment {
         let turn = self.present();
         let wanted = if turn.is_with { REQUESTS * WITH } else { REQUESTS };
         let longest = TURN_MAX.mul_f64(self.stretch).min(TURN_LONGEST);
@@ -360,7 +350,6 @@ impl Unfelt {
             self.squares = known_max;
         }
         debug_assert!(self.squares.is_finite() && self.products.is_finite());
-        self.pairs += 1;
     }
 
     /// The effect of one background request, and its standard error.

@@ -14,7 +14,8 @@
 //! | is given, or each server has its own | slots of the limit | slots of the limit |
 //!
 //! Source: Eggert and Heidemann, "Application-Level Differentiated Services for Web Servers" (1999), §4: background service that
-//! does not disturb the regular service. Its fixed pool of processes is a [resource](super::resource) with a fixed number.
+//! does not disturb the regular service. Its fixed pool of processes, which each held
+//! its answer until that was sent, is not built: a [resource](super::resource) with a fixed number is held only until the origin is done.
 
 use crate::control::{Felt, Unfelt};
 use crate::names::LaneId;
@@ -108,7 +109,11 @@ impl Background {
 
     /// When what it may have changes, if nothing but time does.
     pub(super) fn due(&self) -> Moment {
-        if self.is_quiet { Moment::NEVER } else { self.law.due().min(self.busy + self.quiet()) }
+        if self.is_quiet {
+            Moment::NEVER
+        } else {
+            self.law.turn_ends().min(self.busy + self.quiet())
+        }
     }
 
     /// A request of the foreground has ended.
