@@ -51,6 +51,8 @@ struct Server {
     work_s: f64,
     waiting: f64,
     readings: bool,
+    /// Whether nothing is read of the processor.
+    is_cpu_silent: bool,
     /// What is read when it is busy all the time.
     full: f64,
     /// Readings of it that have not come yet.
@@ -79,6 +81,7 @@ impl Server {
             work_s: 0.0,
             waiting: 0.0,
             readings: true,
+            is_cpu_silent: false,
             full: 1.0,
             late: Vec::new(),
             queue_every: 1,
@@ -131,9 +134,10 @@ impl Server {
             let lasting = Duration::from_secs(3);
             self.late.push(done_s.min(1.0) * self.full);
             let quantity = Quantity::Utilization(self.late.remove(0));
-            self.gate
-                .observe(now, Reading { source: "cpu", quantity, lasting })
-                .expect("it can be");
+            if !self.is_cpu_silent {
+                let reading = Reading { source: "cpu", quantity, lasting };
+                self.gate.observe(now, reading).expect("it can be");
+            }
             if (self.now_ms / 1000).is_multiple_of(self.queue_every) {
                 let quantity = Quantity::QueueLen(self.waiting as u32);
                 let lasting = lasting * self.queue_every as u32;
@@ -251,6 +255,25 @@ fn a_server_that_may_use_a_part_of_the_machine_is_not_left_with_a_long_queue() {
     let long = seconds.iter().filter(|it| it.waiting > 100.0).count();
     assert!(long < 20, "{long} s: {seconds:?}");
     assert!(seconds[..].iter().all(|it| it.files == 200), "{seconds:?}");
+}
+
+#[test]
+fn whom_the_queue_s_law_turned_away_comes_before_what_uses_most_once_that_is_known() {
+    // Files alone are one and a half times what it can serve, and what is read is never all.
+    let mut server = Server { is_cpu_silent: true, full: 0.97, ..Server::new(0.010, 0.001) };
+    for _ in 0..20 {
+        server.second(100, 1500);
+    }
+    let blind = server.second(100, 1500);
+    assert!(blind.cgi > 30, "otherwise this test says nothing: {blind:?}");
+    server.is_cpu_silent = false;
+    for _ in 0..25 {
+        server.second(100, 1500);
+    }
+    let known: Vec<Second> = (0..10).map(|_| server.second(100, 1500)).collect();
+    assert!(known.iter().all(|it| it.cgi <= 13), "{known:?}");
+    let files = known.iter().map(|it| it.files).sum::<u32>();
+    assert!(files > 8000, "of 9,000 in ten seconds: {files}, {known:?}");
 }
 
 #[test]

@@ -13,6 +13,8 @@
 //! * Where it is above its reference and too many wait, and they do not become fewer, it falls by half: what is let in is more than can be
 //!   done, though the reading does not say all, as of a server that may use a part of the machine. Where they become fewer, it stays: what waits is
 //!   being served.
+//! * Where it is above its reference and a queue's law turns requests away though few wait, it falls by a quarter: what uses the resource
+//!   gives way to what is turned away for no better reason than that it came first.
 //!
 //! The paper's proportional gain is in requests a second for each per cent of the processor, found by trial on its machine; twice
 //! as fast a machine is controlled half as well by it. Here it is relative to the rate: if all that is in use were in use by
@@ -136,6 +138,8 @@ pub(crate) struct Seen {
     pub(crate) is_backed_up: bool,
     /// Whether more wait than should, and become fewer: all is in use until they have been served.
     pub(crate) is_draining: bool,
+    /// Whether a queue's law turns requests away though few wait, because this share is above its reference.
+    pub(crate) is_in_the_way: bool,
 }
 
 /// The law of one policer.
@@ -184,6 +188,8 @@ impl InboundLaw {
                     rate
                 } else if seen.is_backed_up {
                     rate.min(used) * FALL_BACKED_UP
+                } else if seen.is_in_the_way {
+                    rate.min(used) * FALL_ALL_IN_USE
                 } else if is_all {
                     let first = FALL_FIRST.get(self.all_in_use - 1);
                     rate.min(used) * first.unwrap_or(&FALL_ALL_IN_USE)
@@ -248,6 +254,7 @@ mod tests {
             may_fall: true,
             is_backed_up: false,
             is_draining: false,
+            is_in_the_way: false,
         }
     }
 
@@ -282,6 +289,7 @@ mod tests {
         let backed_up = Seen { is_backed_up: true, ..seen(0.91, 1000.0, 60.0) };
         assert_eq!(of_cpu().next(backed_up), 30.0);
         assert_eq!(of_cpu().next(Seen { is_draining: true, ..seen(1.0, 60.0, 60.0) }), 60.0);
+        assert_eq!(of_cpu().next(Seen { is_in_the_way: true, ..seen(0.91, 60.0, 60.0) }), 45.0);
         let below = Seen { reading: 0.8, ..backed_up };
         assert_eq!(of_cpu().next(below), 1000.0, "the queue is of something else");
         let mut low = InboundLaw::new(Reference::Utilization(1000));

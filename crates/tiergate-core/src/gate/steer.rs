@@ -4,7 +4,7 @@
 //! Several laws must not pull at one server. Those that hold a share of a resource go first: they turn away only the requests that use
 //! it. A queue's law does not let in less
 //!
-//! * for three seconds after the queue became too long, because readings of shares are late;
+//! * for four seconds after the queue became too long, because readings of shares are late;
 //! * while a share is above its reference, and for ten seconds afterwards, if its law can still let in less.
 //!
 //! Unless the queue has been too long for fifteen seconds all the same: then its law leads until its rate is at its highest again. It does not let in
@@ -39,6 +39,7 @@ struct May {
 struct Queue {
     is_backed_up: bool,
     is_draining: bool,
+    wants_more: bool,
 }
 
 impl<T> Gate<T> {
@@ -86,13 +87,15 @@ impl<T> Gate<T> {
             now < patient_until && !steering.queue_leads && steering.list.iter().any(can);
         let is_backed_up = !steering.queue_leads && steering.list.iter().any(Steered::is_backed_up);
         let is_draining = steering.list.iter().any(Steered::is_draining);
+        let wants_more = steering.list.iter().any(|it| is_held(it) && self.wants_more(it));
         let mut changes = Vec::new();
         for it in &mut steering.list {
             let may = match it.is_of_share() {
                 true => May { rise: true, fall: !self.is_degraded_first(now, it) },
                 false => May { rise: !is_full, fall: !others_can },
             };
-            let queue = Queue { is_backed_up: is_backed_up && it.is_far_beyond(), is_draining };
+            let is_backed_up = is_backed_up && it.is_far_beyond();
+            let queue = Queue { is_backed_up, is_draining, wants_more };
             changes.extend(self.step(now, it, may, queue));
         }
         if steering.list.iter().any(|it| it.is_of_backlog() && it.state == Steer::Lowest) {
@@ -116,6 +119,12 @@ impl<T> Gate<T> {
     /// Whether quality is still being lowered for the share that a law holds: nobody is refused meanwhile, for fifteen seconds at most.
     fn is_degraded_first(&self, now: Moment, it: &Steered) -> bool {
         now < it.within_at + PATIENCE_MAX && self.common.adapting.can_degrade(&it.inbound.source)
+    }
+
+    /// Whether a queue's law turns requests away though few wait.
+    fn wants_more(&self, it: &Steered) -> bool {
+        let refused = self.common.policers.state(it.policer).map(|it| it.counts.refused);
+        it.is_short() && refused.is_some_and(|refused| it.has_refused(refused))
     }
 
     /// What is to become of a policer's rate.
@@ -152,6 +161,7 @@ impl<T> Gate<T> {
                     may_fall,
                     is_backed_up: queue.is_backed_up,
                     is_draining: queue.is_draining,
+                    is_in_the_way: queue.wants_more,
                 };
                 let wanted = it.law.next(seen);
                 if wanted <= min && it.is_beyond() {

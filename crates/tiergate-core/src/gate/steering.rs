@@ -27,7 +27,7 @@ pub(super) const AFTERWARDS: Duration = Duration::from_secs(10);
 /// A queue becomes shorter if no more than this part of it is there a period later.
 const SHRINKS: f64 = 0.95;
 /// So long after a queue became too long its law lets them go first though no share is above its reference yet: readings are late.
-pub(super) const GRACE: Duration = Duration::from_secs(3);
+pub(super) const GRACE: Duration = Duration::from_secs(4);
 /// A queue's law does not let others go first any more where it has been too long for this time: what they can do does not suffice.
 pub(super) const PATIENCE_MAX: Duration = Duration::from_secs(15);
 /// A law holds its share within this; beyond, it has yet to act.
@@ -172,6 +172,17 @@ impl Steered {
     /// Whether it is of a queue that is longer than it should be and becomes shorter.
     pub(super) fn is_draining(&self) -> bool {
         !self.is_of_share() && self.is_beyond() && self.shrinks
+    }
+
+    /// Whether it is of a queue that is not even half as long as it may be.
+    pub(super) fn is_short(&self) -> bool {
+        let half = self.inbound.reference.value() / 2.0;
+        !self.is_of_share() && self.reading.is_some_and(|reading| reading < half)
+    }
+
+    /// Whether requests have been refused since the law was asked last, if so many have been by now.
+    pub(super) fn has_refused(&self, refused: u64) -> bool {
+        self.asked.is_some_and(|(_, _, then)| refused > then)
     }
 
     /// Whether it goes by what waits in the default pool.
