@@ -6,7 +6,7 @@ use std::time::Duration;
 use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::{Bounds, Slots};
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Gate, Lends, Slot, Ticket, Verdict};
 use tiergate_core::names::{Names, PoolId, ResourceId};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::{Plan, ResourceSettings, Spec};
@@ -237,6 +237,122 @@ fn it_needs_its_resource_too() {
     gate.finish(at(2001), slot, outcome);
     assert!(matches!(gate.claim(ticket), Claim::Admitted(_)));
     let _ = (slots, plain);
+}
+
+#[test]
+fn what_holds_a_resource_holds_a_slot_of_the_limit() {
+    let slots = Slots::Adaptive(Bounds { slots_start: 8, ..Bounds::default() });
+    let db = ResourceSettings { name: "db".into(), pool: PoolId::DEFAULT, slots: Slots::Fixed(2) };
+    let spec = Spec { resources: vec![db], ..spec(slots) };
+    let mut gate: Gate<()> = Gate::new(spec.build().expect("a valid plan"));
+    busy_for(&mut gate, 1000, 900);
+    let needing = Arrival { resource: Some(DB), ..Arrival::of(BATCH) };
+    let batch = admitted(gate.arrive(at(1900), needing, || ()));
+    assert!(!batch.is_beside() && gate.running() == 1, "others wait for what it holds");
+    let outcome = answered(at(1901), &batch);
+    gate.finish(at(1901), batch, outcome);
+    let batch = admitted(arrive(&mut gate, at(1902), BATCH));
+    assert!(batch.is_beside() && gate.running() == 0);
+    gate.finish(at(1903), batch, Outcome::without_answer(End::Cancelled));
+}
+
+#[test]
+fn what_is_beside_the_limit_is_no_matter_of_shares() {
+    let slots = Slots::Adaptive(Bounds { slots_start: 4, ..Bounds::default() });
+    let mut spec = spec(slots);
+    spec.classes.insert(0, Class { share: 0.6, reserve: 0.5, ..class("gold") });
+    spec.classes[1].share = 0.4;
+    spec.sites = vec![Site { policy: Policy::Shared, ..Site::named("all") }];
+    let mut gate: Gate<()> = Gate::new(spec.build().expect("a valid plan"));
+    let (gold, basic, batch) = (ClassId(0), ClassId(1), ClassId(2));
+    busy_for(&mut gate, 1000, 900);
+    // As many as the two slots that no reserve keeps.
+    let mut beside = Vec::new();
+    for ms in 1900..30_000 {
+        if beside.len() == 2 {
+            break;
+        }
+        if let Verdict::Admit(slot) = arrive(&mut gate, at(ms), batch) {
+            beside.push(slot);
+        }
+        if ms % 10 == 0 {
+            let slot = admitted(arrive(&mut gate, at(ms), gold));
+            let outcome = answered(at(ms), &slot);
+            gate.finish(at(ms), slot, outcome);
+        }
+    }
+    assert!(beside.iter().all(Slot::is_beside) && !beside.is_empty(), "{beside:?}");
+    let basics: Vec<_> = (0..2).map(|_| admitted(arrive(&mut gate, at(30_000), basic))).collect();
+    assert_eq!(gate.running(), 2);
+    for slot in beside.into_iter().chain(basics) {
+        let outcome = answered(at(30_001), &slot);
+        gate.finish(at(30_001), slot, outcome);
+    }
+    assert_eq!(gate.running(), 0);
+}
+
+#[test]
+fn none_of_it_is_lent() {
+    let mut gate = gate(Slots::Adaptive(Bounds { slots_start: 4, ..Bounds::default() }));
+    busy_for(&mut gate, 1000, 900);
+    let mut batch = admitted(arrive(&mut gate, at(1900), BATCH));
+    let outcome = answered(at(1901), &batch);
+    assert!(!gate.lend(at(1901), &mut batch, Lends::Sends, &outcome));
+    assert!(batch.is_beside() && gate.lent() == 0);
+    gate.finish(at(1902), batch, outcome);
+    let mut site = admitted(arrive(&mut gate, at(1903), SITE));
+    let outcome = answered(at(1904), &site);
+    assert!(gate.lend(at(1904), &mut site, Lends::Sends, &outcome), "others are");
+    gate.finish(at(1905), site, outcome);
+}
+
+/// The limit after a minute before a server of so many workers, which a hundred clients of the foreground ask again and again.
+fn found(workers: usize, with_one_that_lasts: bool) -> u32 {
+    let mut gate = gate(Slots::Adaptive(Bounds::default()));
+    busy_for(&mut gate, 1000, 900);
+    let lasting = with_one_that_lasts.then(|| admitted(arrive(&mut gate, at(1900), BATCH)));
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut running: Vec<(u64, Slot)> = Vec::new();
+    let mut waiting: Vec<Ticket> = Vec::new();
+    for ms in 2000..62_000 {
+        let now = at(ms);
+        let ended = running.extract_if(.., |(ends, _)| *ends <= ms).collect::<Vec<_>>();
+        for (_, slot) in ended {
+            let outcome = answered(now, &slot);
+            gate.finish(now, slot, outcome);
+        }
+        gate.tick(now);
+        let mut begins = Vec::new();
+        waiting.retain(|ticket| match gate.claim(*ticket) {
+            Claim::Admitted(slot) => {
+                begins.push(slot);
+                false
+            }
+            _ => true,
+        });
+        while running.len() + begins.len() + waiting.len() < 100 {
+            match arrive(&mut gate, now, SITE) {
+                Verdict::Admit(slot) => begins.push(slot),
+                Verdict::Queue(ticket) => waiting.push(ticket),
+                verdict => panic!("{verdict:?}"),
+            }
+        }
+        for slot in begins {
+            // More than there are workers wait for each other.
+            let crowd = (running.len() + 1).max(workers) as f64 / workers as f64;
+            let takes = 20.0 * crowd * (0.5 + random.f64());
+            running.push((ms + takes as u64, slot));
+        }
+    }
+    let _ = lasting;
+    gate.slots()
+}
+
+#[test]
+fn one_that_lasts_does_not_keep_the_limit_from_being_found() {
+    let (alone, beside) = (found(40, false), found(40, true));
+    assert!(alone > 25, "otherwise this test says nothing: {alone}");
+    assert!(f64::from(beside) > 0.7 * f64::from(alone), "{beside} instead of {alone}");
 }
 
 #[test]

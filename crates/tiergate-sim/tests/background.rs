@@ -67,7 +67,7 @@ struct Compared {
 }
 
 fn compared(subject: &Subject, part: f64) -> Compared {
-    let all = (101..=103).map(|seed| {
+    let all = (101..=105).map(|seed| {
         let plain = scenario(subject, part, LimitKind::Adaptive, true);
         let alone = seen(&plain, seed);
         let with = seen(&with_users(plain, 200), seed);

@@ -206,6 +206,11 @@ impl Limit {
         }
     }
 
+    /// The most slots that there may be.
+    pub(crate) fn most(&self) -> u32 {
+        self.bounds.slots_max
+    }
+
     /// The bound of targets is another one.
     fn take_targets(&mut self, now: Moment) {
         self.tell_bounds(now);

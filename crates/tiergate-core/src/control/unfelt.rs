@@ -57,6 +57,11 @@ const USED: f64 = 0.6;
 /// bound.
 const ALARM: (u32, f64) = (24, 1.0);
 const ALARMED: f64 = 0.5;
+/// As what a request of the foreground counts that was refused or failed, in ln.
+const UNANSWERED: f64 = 1.0;
+/// Where the origin refuses one background request in so many, fewer may be in progress; after so many ends at once, else at the end of the turn.
+const REFUSED: u32 = 10;
+const ENDS: u32 = 8;
 /// Turns that are remembered, two pairs: requests that take longer do not count.
 const TURNS: usize = 4;
 /// By how much of the difference what is usual moves at the end of a pair.
@@ -94,6 +99,37 @@ impl Turn {
     /// Background requests in progress, on average.
     fn present(&self) -> f64 {
         self.work / self.lasted.max(1e-9)
+    }
+}
+
+/// How background requests ended in a turn.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    count: u32,
+    refused: u32,
+    /// The flow of the first that ended, and of the first that was refused; whether there were others.
+    first: Option<u64>,
+    are_several: bool,
+    first_refused: Option<u64>,
+    are_several_refused: bool,
+    /// Whether something has come of it.
+    is_settled: bool,
+}
+
+impl Ends {
+    fn note(&mut self, flow: u64, refused: bool) {
+        self.count += 1;
+        self.are_several |= *self.first.get_or_insert(flow) != flow;
+        if refused {
+            self.refused += 1;
+            self.are_several_refused |= *self.first_refused.get_or_insert(flow) != flow;
+        }
+    }
+
+    /// A tenth was refused or more, and not of one flow beside others that were not.
+    fn says_too_many(&self) -> bool {
+        let is_general = self.are_several_refused || !self.are_several;
+        !self.is_settled && self.refused > 0 && self.refused * REFUSED >= self.count && is_general
     }
 }
 
@@ -145,8 +181,8 @@ pub(crate) struct Unfelt {
     credit_s: f64,
     /// How many times as long as by the foreground alone turns are.
     stretch: f64,
-    /// Whether the origin has refused background requests in this turn.
-    refused: bool,
+    /// How background requests ended in this turn.
+    ends: Ends,
     seen: Moment,
     /// Makes the lengths of turns uneven, so that nothing periodic keeps step with them.
     uneven: u64,
@@ -165,7 +201,7 @@ impl Unfelt {
             misfit: 0.0,
             credit_s: 0.0,
             stretch: 1.0,
-            refused: false,
+            ends: Ends::default(),
             seen: now,
             uneven: 0x9e37_79b9_7f4a_7c15,
         };
@@ -210,28 +246,45 @@ impl Unfelt {
 
     /// Nobody was there to feel anything: what was measured until now is not compared with what comes.
     pub(crate) fn begins_anew(&mut self, now: Moment) {
+        self.credit_s = 0.0;
         self.turns = [Turn::default(); TURNS];
         self.turns[TURNS - 1] = Turn { is_with: true, began: now, ..Turn::default() };
         self.seen = self.seen.max(now);
     }
 
-    /// The origin has refused a background request, or failed it.
-    pub(crate) fn refused(&mut self) {
-        if !std::mem::replace(&mut self.refused, true) {
+    /// A background request of a flow has ended; the origin refused it, or failed it, or did not.
+    pub(crate) fn ended(&mut self, flow: u64, refused: bool) {
+        self.ends.note(flow, refused);
+        if refused && self.ends.count >= ENDS {
+            self.settle_refusals();
+        }
+    }
+
+    /// Fewer may be in progress where the origin refuses them, but not for the sake of one client whose requests fail.
+    fn settle_refusals(&mut self) {
+        if self.ends.says_too_many() {
+            self.ends.is_settled = true;
             self.most = (self.most / 2.0).max(LEAST);
         }
     }
 
-    /// A request of the foreground that came then was answered; `took`: from its arrival to the first byte.
-    pub(crate) fn answered(&mut self, arrived: Moment, lane: LaneId, took: Duration) {
+    /// A request of the foreground that came then was answered; `took`: from its arrival to the first byte. `None`: it was refused or
+    /// failed, which is as bad as if it had taken much longer.
+    pub(crate) fn answered(&mut self, arrived: Moment, lane: LaneId, took: Option<Duration>) {
         if self.usual.len() <= lane.index() {
             self.usual.resize(lane.index() + 1, Usual::default());
         }
-        let ln = took.as_secs_f64().max(1e-6).ln();
-        let usual = &mut self.usual[lane.index()];
-        let x = ln - *usual.ln.get_or_insert(ln);
-        usual.requests += 1;
-        usual.sum += x;
+        let x = match took {
+            None => UNANSWERED,
+            Some(took) => {
+                let ln = took.as_secs_f64().max(1e-6).ln();
+                let usual = &mut self.usual[lane.index()];
+                let x = ln - *usual.ln.get_or_insert(ln);
+                usual.requests += 1;
+                usual.sum += x;
+                x
+            }
+        };
         self.variance += VARIANCE_STEP * (x * x - self.variance);
         self.variance = self.variance.max(VARIANCE_MIN);
         let came_in = |turn: &&mut Turn| turn.began <= arrived && turn.began > Moment::ZERO;
@@ -258,26 +311,33 @@ impl Unfelt {
     pub(crate) fn turn_ends(&self) -> Moment {
         let turn = self.present();
         let wanted = if turn.is_with { REQUESTS * WITH } else { REQUESTS };
-        let longest = TURN_MAX.mul_f64(self.stretch).min(TURN_LONGEST);
+        let usual = self.longest_usual().clamp(TURN_MIN, TURN_LONGEST);
+        let longest = TURN_MAX.mul_f64(self.stretch).max(usual).min(TURN_LONGEST);
         if turn.requests < REQUESTS_MIN {
             return turn.began + TURN_LONGEST;
         }
         if turn.requests < wanted {
             return turn.began + longest;
         }
-        // What requests take, about: the longest of the usual times.
-        let usual = self.usual.iter().filter_map(|it| it.ln).fold(f64::MIN, f64::max);
-        let least = Duration::try_from_secs_f64(TIMES * usual.exp()).unwrap_or(TURN_MIN);
         let uneven = 1.0 + (self.uneven >> 48) as f64 / 65_536.0;
-        let least = least.clamp(TURN_MIN, TURN_MAX).mul_f64(uneven * self.stretch);
+        let least = usual.mul_f64(uneven * self.stretch);
         let least = if turn.is_with { least * WITH } else { least };
         turn.began + least.min(longest)
+    }
+
+    /// As many times what requests take, about, as a turn is to last: of the longest of the usual times.
+    fn longest_usual(&self) -> Duration {
+        let usual = self.usual.iter().filter_map(|it| it.ln).fold(f64::MIN, f64::max);
+        Duration::try_from_secs_f64(TIMES * usual.exp()).unwrap_or(TURN_MIN)
     }
 
     fn next_turn(&mut self, now: Moment) {
         let lasted = now.since(self.present().began).as_secs_f64();
         self.present_mut().lasted = lasted;
-        let is_with = !self.present().is_with;
+        // Where hardly anybody comes, there is nothing to compare.
+        let is_trickle =
+            self.present().requests < REQUESTS_MIN && lasted >= TURN_LONGEST.as_secs_f64();
+        let is_with = !self.present().is_with || is_trickle;
         if is_with {
             // Of the pair before this one, which has been answered as far as it is waited for.
             self.compare();
@@ -288,7 +348,8 @@ impl Unfelt {
         self.uneven ^= self.uneven << 13;
         self.uneven ^= self.uneven >> 7;
         self.uneven ^= self.uneven << 17;
-        self.refused = false;
+        self.settle_refusals();
+        self.ends = Ends::default();
         let bound = self.bound();
         self.present_mut().bound = f64::from(bound);
     }
@@ -364,7 +425,7 @@ impl Unfelt {
         // What chance explains as well counts for half, and less than that for little: mostly there is no effect at all.
         let certain = (each.max(0.0) / error).powi(2);
         let felt = (each.max(0.0) * certain / (1.0 + certain) + DOUBT * error).max(1e-9);
-        let grows = if is_used { GROWS } else { 1.0 };
+        let grows = if is_used && self.longest_usual() < TURN_LONGEST { GROWS } else { 1.0 };
         let wanted = (TOLERATED / felt).clamp(SHRINKS * self.most, grows * self.most);
         self.most = wanted.max(LEAST);
     }
@@ -392,7 +453,7 @@ mod tests {
             present += running.len() as f64;
             let noise: f64 = (0..4).map(|_| random.f64() - 0.5).sum();
             let took = 0.02 * (each * running.len() as f64 + 0.5 * noise).min(8.0).exp();
-            law.answered(now, LANE, Duration::from_secs_f64(took));
+            law.answered(now, LANE, Some(Duration::from_secs_f64(took)));
         }
         present / (seconds * 100) as f64
     }
@@ -446,13 +507,57 @@ mod tests {
         for ms in 0..500_000 {
             let now = Moment::from_millis(ms);
             law.pass(now, law.bound(), 1000);
-            law.answered(now, LANE, Duration::ZERO);
+            law.answered(now, LANE, Some(Duration::ZERO));
         }
         let felt = law.felt();
         assert!(felt.each.abs() < 0.01 && felt.error.is_finite() && law.most().is_finite());
         law.pass(Moment::from_millis(100_000_000), 0, 1000);
-        law.refused();
-        law.refused();
+        (0..20).for_each(|_| law.ended(1, true));
         assert!(law.most() >= LEAST && law.bound() <= 1000);
+    }
+
+    #[test]
+    fn one_client_whose_requests_fail_takes_nothing_from_the_others() {
+        let law = |flows: &[(u64, bool)]| {
+            let mut law = Unfelt::new(Moment::from_millis(1));
+            law.most = 8.0;
+            flows.iter().cycle().take(40).for_each(|(flow, refused)| law.ended(*flow, *refused));
+            law.most()
+        };
+        assert_eq!(law(&[(1, true), (2, false)]), 8.0, "one of two");
+        assert_eq!(law(&[(1, true), (2, true)]), 4.0, "both, and once a turn");
+        assert_eq!(law(&[(1, true)]), 4.0, "there is no other");
+        let few = [(1, true), (2, true)].into_iter().chain((3..40).map(|flow| (flow, false)));
+        assert_eq!(law(&few.collect::<Vec<_>>()), 8.0, "fewer than a tenth");
+    }
+
+    #[test]
+    fn what_was_done_while_nobody_was_there_is_no_debt() {
+        let mut law = Unfelt::new(Moment::from_millis(1));
+        (1..100).for_each(|second| law.pass(Moment::from_millis(second * 1000), 20, 1000));
+        law.most = 0.9;
+        law.begins_anew(Moment::from_millis(100_000));
+        assert_eq!(law.bound(), 1);
+    }
+
+    #[test]
+    fn what_the_origin_refuses_the_foreground_is_felt() {
+        let mut law = Unfelt::new(Moment::from_millis(1));
+        run(&mut law, 0, 200, 0.0, 50);
+        let most = law.most();
+        assert!(most > 10.0, "{most}");
+        // Answers are as quick as ever; with more than five in the background, half of the requests are refused.
+        let mut running: Vec<u64> = Vec::new();
+        for step in 20_000..50_000u64 {
+            let (ms, now) = (step * 10, Moment::from_millis(step * 10));
+            law.pass(now, running.len() as u32, 1000);
+            running.retain(|ends| *ends > ms);
+            while running.len() < law.bound() as usize {
+                running.push(ms + 50);
+            }
+            let is_refused = running.len() > 5 && step % 2 == 0;
+            law.answered(now, LANE, (!is_refused).then_some(Duration::from_millis(20)));
+        }
+        assert!(law.most() < 8.0, "{} after {most}", law.most());
     }
 }

@@ -81,7 +81,6 @@ impl<T> Pool<T> {
         if arrival.adapted.is_some_and(|it| it.level == 0) {
             return self.turn_down(common, now, arrival, Reason::Level);
         }
-        self.note_foreground(now, self.lane_of(arrival));
         self.catch_up(common, now);
         if self.shedding.is_some()
             && let request = self.candidate(arrival)
@@ -97,6 +96,8 @@ impl<T> Pool<T> {
         if let Err(reason) = self.police(common, now, arrival) {
             return Ok(self.reject(common, now, arrival, reason));
         }
+        // Who is refused is nobody for whom others make room.
+        self.note_foreground(now, self.lane_of(arrival));
         if !at_once && arrival.copy == Role::Both {
             return Err(self.serve_copy(arrival, Instead::Wait));
         }

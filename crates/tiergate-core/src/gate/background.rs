@@ -26,16 +26,18 @@ use std::time::Duration;
 /// come, and never longer than that.
 const QUIET: Duration = Duration::from_secs(1);
 const QUIET_GAPS: u32 = 10;
-const QUIET_MAX: Duration = Duration::from_secs(60);
+const QUIET_MAX: Duration = Duration::from_secs(10);
 /// By how much of the difference the time between two moves.
 const GAP_STEP: f64 = 0.1;
 /// One slot in so many, and one at least where there are several, stays free beside the background.
 pub(super) const SPARE: u32 = 8;
 /// Most of its requests in progress.
 pub(super) const MOST: u32 = 1_000;
-/// For how long, while the limit is full, what is in progress beside it disturbs what it gives: then it lasts, and is as if the origin
-/// were smaller.
+/// For how long without a break what is in progress beside the limit disturbs what it gives, while it is full: then it lasts, and is as if
+/// the origin were smaller.
 const DISTURBED_MAX: Duration = Duration::from_secs(10);
+/// For so long after it was full the limit counts as that: a slot is free for a moment whenever a request ends.
+const FULL: Duration = Duration::from_secs(1);
 
 /// What the background of a pool does at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,8 +67,10 @@ pub(super) struct Background {
     gap_s: f64,
     answered: Moment,
     pub(super) is_quiet: bool,
-    /// Since when the foreground fills the limit.
-    pub(super) full_since: Option<Moment>,
+    /// When the foreground filled the limit last.
+    full_at: Option<Moment>,
+    /// Since when something of the background has been in progress without a break.
+    present_since: Option<Moment>,
 }
 
 impl Background {
@@ -80,7 +84,8 @@ impl Background {
             gap_s: 0.0,
             answered: now,
             is_quiet: false,
-            full_since: None,
+            full_at: None,
+            present_since: None,
         }
     }
 
@@ -123,8 +128,22 @@ impl Background {
         (self.answered, self.busy) = (now, self.busy.max(now));
     }
 
+    /// So many of it are in progress, and the foreground fills the limit or does not.
+    pub(super) fn looks(&mut self, now: Moment, running: u32, is_limit_full: bool) {
+        self.running = running;
+        self.present_since = (running > 0).then(|| self.present_since.unwrap_or(now));
+        if is_limit_full {
+            self.full_at = Some(now);
+        }
+    }
+
+    /// Whether what the origin refuses may be refused because of what is in progress beside the limit.
+    pub(super) fn is_present(&self, now: Moment) -> bool {
+        self.present_since.is_some_and(|since| now.since(since) < DISTURBED_MAX)
+    }
+
     /// Whether what the limit gives says nothing, because of what is in progress beside it.
     pub(super) fn disturbs(&self, now: Moment) -> bool {
-        self.running > 0 && self.full_since.is_some_and(|since| now.since(since) < DISTURBED_MAX)
+        self.is_present(now) && self.full_at.is_some_and(|at| now.since(at) < FULL)
     }
 }

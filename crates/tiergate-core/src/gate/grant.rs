@@ -46,11 +46,13 @@ impl<T> Pool<T> {
         let class = self.lanes.at(lane).class;
         let grant = Grant { slots, estimate: self.costs.estimate(class, rule, slots) };
         let rank = self.classes.rank(class);
-        self.schedule.granted(rank, self.classes.loads(), self.limit.slots(), grant);
         let beside = self.is_beside(lane);
+        if !beside {
+            self.schedule.granted(rank, self.classes.loads(), self.limit.slots(), grant);
+        }
         let seat = if beside { None } else { self.limit.grant(now, slots) };
         self.progressed(now);
-        self.classes.loads_mut()[rank].running += u32::from(slots);
+        *self.classes.loads_mut()[rank].held(beside) += u32::from(slots);
         self.classes.at_mut(class).requests += 1;
         let (found, found_there) = (self.limit.running_at(seat), self.takes_resource(now, lane));
         self.look_at_background(now);
@@ -102,7 +104,9 @@ impl<T> Pool<T> {
         let Slot { class, grant, .. } = *slot;
         let is_charged = slot.admitted >= self.classes.at(class).charged_since;
         let actual = if is_charged { actual } else { grant.estimate };
-        self.schedule.finished(self.classes.rank(class), grant, actual);
+        if !slot.is_beside() {
+            self.schedule.finished(self.classes.rank(class), grant, actual);
+        }
         if let Some(turn) = slot.turn {
             self.backlog.ended(now, turn, grant.estimate, actual);
         }
@@ -116,7 +120,8 @@ impl<T> Pool<T> {
                 self.limit.take_back(slot.seat(), slot.grant.slots);
             }
             self.gives_resource(slot.lane);
-            self.classes.load_mut(slot.class).running -= u32::from(slot.grant.slots);
+            *self.classes.load_mut(slot.class).held(slot.is_beside()) -=
+                u32::from(slot.grant.slots);
         }
         self.overtaken.ends(now, slot.place);
         self.classes.at_mut(slot.class).requests -= 1;

@@ -28,9 +28,12 @@ impl<T> Pool<T> {
     }
 
     /// Whether requests of the lane that get slots now hold none of the limit: they are of the background, and the limit is found by what
-    /// the foreground gets. A number that a policy gives is the most that may be in progress in all.
+    /// the foreground gets. A number that a policy gives is the most that may be in progress in all; and those that hold a slot of a resource
+    /// hold what others wait for, as all requests do.
     pub(super) fn is_beside(&self, lane: LaneId) -> bool {
-        self.lanes.at(lane).is_background
+        let lane = self.lanes.at(lane);
+        lane.is_background
+            && lane.resource.is_none()
             && self.is_adaptive()
             && !self.limit.is_per_server()
             && self.background.as_ref().is_some_and(|it| !it.is_quiet)
@@ -77,14 +80,18 @@ impl<T> Pool<T> {
         let Some(mut background) = self.background.take() else { return false };
         let Loads { waits, runs, background: running } = self.foreground();
         let slots = self.limit.slots();
-        background.law.pass(now, background.running, if self.is_adaptive() { MOST } else { slots });
-        background.running = running;
+        let most = if self.is_adaptive() { self.limit.most().min(MOST) } else { slots };
+        let present = if background.is_quiet { 0 } else { background.running };
+        background.law.pass(now, present, most);
         background.sees(now, waits || runs);
-        let is_limit_full = self.limit.running() >= slots;
-        background.full_since = is_limit_full.then(|| background.full_since.unwrap_or(now));
+        background.looks(now, running, waits || self.limit.running() >= slots);
         let spare = if slots > 1 { (slots / SPARE).max(1) } else { 0 };
-        let is_full =
-            waits || self.limit.running() + spare >= slots || running >= background.bound();
+        // What an operator has set as the most is the most of both.
+        let in_all = self.limit.running() + self.beside();
+        let is_full = waits
+            || self.limit.running() + spare >= slots
+            || self.is_adaptive() && in_all >= self.limit.most()
+            || running >= background.bound();
         let changes = background.is_full != is_full;
         background.is_full = is_full;
         let lanes = if changes { std::mem::take(&mut background.lanes) } else { Vec::new() };
@@ -110,13 +117,20 @@ impl<T> Pool<T> {
         let mut loads = Loads { waits: false, runs: false, background: 0 };
         for (class, load) in self.classes.ranked().iter().zip(self.classes.loads()) {
             if self.classes.at(*class).settings.background {
-                loads.background += load.running;
+                loads.background += load.all_running();
             } else {
+                // Of a class that was in the background until a reload, some may still be beside the limit.
+                loads.background += load.beside;
                 loads.waits |= load.waiting > 0;
                 loads.runs |= load.running > 0;
             }
         }
         loads
+    }
+
+    /// Slots that are none of the limit's. O(classes).
+    fn beside(&self) -> u32 {
+        self.classes.loads().iter().map(|load| load.beside).sum()
     }
 
     /// When the background wants to be looked at: somebody of it waits, and time may let it in. O(its lanes).
@@ -136,23 +150,20 @@ impl<T> Pool<T> {
     /// Tells the background how a request ended, and the limit what of that is no evidence.
     pub(super) fn tell_background(&mut self, completion: &Completion<'_>) {
         let Some(background) = &mut self.background else { return };
-        let Completion { now, lane, admitted, waited, outcome, .. } = *completion;
+        let Completion { now, lane, flow, admitted, waited, outcome, .. } = *completion;
         if self.lanes.at(lane).is_background {
-            if matches!(outcome.end, End::Pushback | End::TimedOut | End::Failed) {
-                background.law.refused();
-            }
-            return;
+            let refused = matches!(outcome.end, End::Pushback | End::TimedOut | End::Failed);
+            return background.law.ended(flow, refused);
         }
         background.foreground_ends(now);
         // Of one that was not answered, it is known that it took longer.
         let took = match outcome.end {
+            End::Pushback | End::Failed | End::Error => None,
             _ if outcome.is_answer() => outcome.first_byte,
             End::TimedOut | End::Cancelled => Some(now.since(admitted)),
-            _ => None,
+            _ => return,
         };
-        if let Some(took) = took {
-            background.law.answered(admitted - waited, lane, waited + took);
-        }
+        background.law.answered(admitted - waited, lane, took.map(|took| waited + took));
         if outcome.is_answer() && background.disturbs(now) {
             // What the limit gives is not what it would give without what is in progress beside it.
             self.limit.is_away(now, None);

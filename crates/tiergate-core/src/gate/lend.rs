@@ -26,10 +26,14 @@ use crate::time::Moment;
 impl<T> Gate<T> {
     /// The request in the slot waits for nothing but its client: the slot goes to the next, until [`Gate::comes_back`] or
     /// the end. `outcome`: how it will have ended as far as is known. `false`, and nothing done, where the limit is given, as
-    /// many are lent as may be, or this one is. O(classes + log waiting).
+    /// many are lent as may be, this one is, or it is none of the limit's. O(classes + log waiting).
     pub fn lend(&mut self, now: Moment, slot: &mut Slot, lends: Lends, outcome: &Outcome) -> bool {
         let (now, pool, common) = self.at(now, slot.pool);
         if slot.lent().is_some() || pool.overtaken.lent(slot.place).is_some() {
+            return false;
+        }
+        // One of the background would be in progress beyond what may be.
+        if slot.is_beside() {
             return false;
         }
         // It takes one of any server's when it comes back, and has been at one.
@@ -97,9 +101,7 @@ impl<T> Pool<T> {
         let load = OriginLoad { running, waiting: self.ready() };
         self.progressed(now);
         self.overtaken.pauses(slot.place);
-        if !slot.is_beside() {
-            self.limit.lend(now, slot.seat(), slot.grant.slots);
-        }
+        self.limit.lend(now, slot.seat(), slot.grant.slots);
         self.lends_resource(now, slot.lane);
         self.classes.load_mut(slot.class).running -= u32::from(slot.grant.slots);
         if lends == Lends::Takes {

@@ -33,7 +33,9 @@ impl<T> Pool<T> {
         self.limit.write_off(now);
         self.lent = Lent::default();
         self.overtaken.forget();
-        self.classes.loads_mut().iter_mut().for_each(|load| load.running = 0);
+        for load in self.classes.loads_mut() {
+            (load.running, load.beside) = (0, 0);
+        }
         (self.stalls, self.away_until) = (Stalls::default(), Moment::ZERO);
         self.resources.iter_mut().for_each(|resource| resource.limit.write_off(now));
         for lane in self.lanes.ids() {

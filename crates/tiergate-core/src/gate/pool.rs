@@ -269,7 +269,7 @@ impl<T> Pool<T> {
         ClassState {
             waiting: load.all_waiting(),
             held_up: load.held_up,
-            running: load.running,
+            running: load.all_running(),
             requests: record.requests,
             streams: record.streams,
             patience: record

@@ -52,7 +52,7 @@ impl<T> Pool<T> {
                 self.limit.lend(now, slot.seat(), slots);
             }
             self.lends_resource(now, slot.lane);
-            self.classes.load_mut(slot.class).running -= u32::from(slots);
+            *self.classes.load_mut(slot.class).held(slot.is_beside()) -= u32::from(slots);
         }
         let (lane, wake, granted) = (slot.lane, Some(wake), None);
         let not_at = not_at.into();

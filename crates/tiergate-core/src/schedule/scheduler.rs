@@ -33,6 +33,8 @@ pub struct Load {
     pub apart: u32,
     /// Slots held.
     pub running: u32,
+    /// Slots held that are none of the pool's limit, and are no matter of a policy ([`crate::gate`]'s background).
+    pub beside: u32,
     /// Who is next; means nothing where nobody waits. Kept only for policies that look at it
     /// ([`Schedule::looks_at_requests`]).
     pub next: Next,
@@ -42,6 +44,16 @@ impl Load {
     /// All that wait.
     pub fn all_waiting(&self) -> u32 {
         self.waiting + self.held_up
+    }
+
+    /// All slots held.
+    pub fn all_running(&self) -> u32 {
+        self.running + self.beside
+    }
+
+    /// Those beside the limit, or those of it, to be changed.
+    pub(crate) fn held(&mut self, beside: bool) -> &mut u32 {
+        if beside { &mut self.beside } else { &mut self.running }
     }
 
     /// Those that are held up, or those that are not, to be changed.

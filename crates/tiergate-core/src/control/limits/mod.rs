@@ -190,6 +190,11 @@ impl Limits {
         }
     }
 
+    /// The most that there may be of all together; where each server has its own, that is not bounded.
+    pub(crate) fn most(&self) -> u32 {
+        if self.each.is_none() { self.whole.most() } else { u32::MAX }
+    }
+
     /// The last change, and when.
     pub(crate) fn last_step(&self) -> Option<(Moment, Step)> {
         match &self.each {
