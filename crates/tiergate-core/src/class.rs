@@ -5,6 +5,7 @@ use crate::control::ServiceTarget;
 pub use crate::names::ClassId;
 use crate::names::{AdaptationId, PolicerId, ResourceId, Route, SiteId};
 use crate::schedule::Terms;
+use crate::transmit::Share;
 use std::time::Duration;
 
 /// In which order the requests of one class get slots. Those of running sessions come first whatever
@@ -109,6 +110,8 @@ pub struct Class {
     pub service_target: Option<ServiceTarget>,
     /// Whether its requests use only what is idle: see [`crate::gate`]'s background.
     pub background: bool,
+    /// Its part of the link that answers leave by. `None`: nothing is said; see [`Share::REST`].
+    pub transmit: Option<Share>,
     /// The code point that the packets of its answers bear, 0 to 63; `None`: what the system gives them.
     pub dscp: Option<u8>,
     /// How many long-lived streams of it (upgraded connections, streams of events) may be open without a
@@ -159,6 +162,7 @@ impl Class {
             preemptible: false,
             service_target: None,
             background: false,
+            transmit: None,
             dscp: None,
             streams_max: Self::STREAMS_MAX_DEFAULT,
         }

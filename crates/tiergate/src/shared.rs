@@ -29,6 +29,7 @@ use tiergate_core::mark::Mark;
 use tiergate_core::names::{ClassId, PoolId};
 use tiergate_core::plan::Plan;
 use tiergate_core::time::Moment;
+use tiergate_core::transmit::Sender;
 use tokio::sync::watch;
 
 /// A configuration in force, with what is derived from it once.
@@ -112,10 +113,13 @@ impl Config {
         (!self.marks.is_empty()).then(mark)
     }
 
-    /// What the link carries, if that is known and anything is in the background.
-    fn link(&self) -> Option<u64> {
-        let classes = &self.policy.plan.classes;
-        self.policy.link.filter(|_| classes.iter().any(|class| class.background))
+    /// What the link carries and what classes are to have of it, if that is known and any class waits for its turn.
+    fn link(&self) -> Option<(u64, Vec<Sender>)> {
+        let plan = &self.policy.plan;
+        let ids = plan.class_ids().iter().zip(&plan.classes);
+        let senders: Vec<Sender> = ids.map(|(id, class)| Sender::of(*id, class)).collect();
+        let waits = |it: &Sender| it.is_background || it.share.is_some();
+        Some((self.policy.link?, senders)).filter(|(_, senders)| senders.iter().any(waits))
     }
 
     /// The level of a class among its site's; of one that is gone from the policy the last.

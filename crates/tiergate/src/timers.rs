@@ -90,6 +90,16 @@ impl Timer {
         self.set(after, true);
     }
 
+    /// Stops it; how long it had left. `None`: it was not armed.
+    pub fn pause(&self) -> Option<Duration> {
+        TABLE.with_borrow_mut(|table| {
+            let entry = &mut table.entries[self.place];
+            let deadline = std::mem::replace(&mut entry.deadline, NEVER);
+            let ticks = deadline.saturating_sub(table.tick).max(1);
+            (deadline != NEVER).then(|| TICK * u32::try_from(ticks).unwrap_or(u32::MAX))
+        })
+    }
+
     fn set(&self, after: Duration, idle: bool) {
         TABLE.with_borrow_mut(|table| {
             let entry = &mut table.entries[self.place];

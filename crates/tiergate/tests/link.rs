@@ -202,3 +202,96 @@ fn a_reload_takes_the_bound_away_and_sets_another() {
     assert!(took > 0.95 * 500_000.0 / RATE, "{took} s");
     let _ = Client::connect(gateway.address);
 }
+
+/// Classes by the first part of the path, with these parts of the link.
+fn parts(server: &str, transmits: &[(&str, &str)]) -> Policy {
+    let class = |(name, transmit): &(&str, &str)| {
+        let of = if transmit.is_empty() { String::new() } else { format!("{transmit}\n") };
+        format!(
+            "[[class]]\nname = \"{name}\"\n{of}[[rule]]\npath = \"/{name}/*\"\nclass = \"{name}\"\n"
+        )
+    };
+    let classes: String = transmits.iter().map(class).collect();
+    let tables = format!("[link]\ncapacity = {CAPACITY}\n{classes}");
+    Policy { tables, origin: "slots = 200".into(), ..Policy::of(&[server.to_owned()]) }
+}
+
+/// The parts of all that is sent in a second and a half, by class, while four clients of each ask for one answer after another.
+fn sent(gateway: &Gateway, names: &[&str], way: &str) -> Vec<f64> {
+    let end = Instant::now() + Duration::from_millis(2500);
+    let bytes = || -> Vec<f64> {
+        let status = gateway.status();
+        let of = |name: &&str| {
+            let parts = status["link"].as_array().expect("parts of the link");
+            let part = parts.iter().find(|it| it["class"] == **name).expect("each class has one");
+            part["sent_bytes"].as_f64().expect("a number")
+        };
+        names.iter().map(of).collect()
+    };
+    thread::scope(|scope| {
+        for name in names.iter().flat_map(|name| [name; 4]) {
+            let url = format!("http://{}/{name}/60000", gateway.address);
+            scope.spawn(move || {
+                while Instant::now() < end {
+                    let _ = curl(&[way, "-o", "/dev/null", &url]);
+                }
+            });
+        }
+        thread::sleep(Duration::from_millis(700));
+        let before = bytes();
+        thread::sleep(Duration::from_millis(1500));
+        let sent: Vec<f64> = bytes().iter().zip(before).map(|(now, then)| now - then).collect();
+        let all: f64 = sent.iter().sum();
+        sent.iter().map(|it| it / all).collect()
+    })
+}
+
+#[test]
+fn each_class_has_its_part_of_the_link() {
+    let origin = origin();
+    let transmits = [
+        ("held", "transmit = { slice = \"5ms\", period = \"50ms\", extra = false }"),
+        ("sure", "transmit = { slice = \"10ms\", period = \"20ms\", extra = false }"),
+        ("rest", ""),
+        ("more", "transmit = { weight = 3 }"),
+    ];
+    let gateway = Gateway::start(&parts(&origin.server(), &transmits));
+    for way in ["--http1.1", "--http2-prior-knowledge"] {
+        let parts = sent(&gateway, &["held", "sure", "rest", "more"], way);
+        for (part, wanted) in parts.iter().zip([0.1, 0.5, 0.1, 0.3]) {
+            assert!((part / wanted - 1.0).abs() < 0.2, "{way}: {parts:.3?}");
+        }
+        // What is not wanted, others have.
+        let parts = sent(&gateway, &["held", "rest"], way);
+        assert!((parts[0] / 0.1 - 1.0).abs() < 0.2, "{way}: {parts:.3?}");
+    }
+    gateway.assert_conserved();
+}
+
+#[test]
+fn who_is_held_is_not_taken_for_slow_and_leaves_the_others_alone() {
+    let origin = origin();
+    let transmits = [
+        ("held", "transmit = { slice = \"1ms\", period = \"100ms\", extra = false }"),
+        ("pages", ""),
+    ];
+    let gateway = Gateway::start(&parts(&origin.server(), &transmits));
+    thread::scope(|scope| {
+        // Of 25 kB/s: two seconds for each, together.
+        let held: Vec<_> = (0..3).map(|_| scope.spawn(|| get(&gateway, "/held/25000"))).collect();
+        let took = time(|| (0..20).for_each(|_| get(&gateway, "/pages/20000")));
+        assert!(took < 2.0, "400 kB of 2.4 MB/s: {took} s");
+        held.into_iter().for_each(|it| it.join().expect("it was answered"));
+    });
+    // A reload that takes parts away lets go who waits.
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| time(|| get(&gateway, "/held/2000000")));
+        thread::sleep(Duration::from_millis(300));
+        let none = parts(&origin.server(), &[("held", ""), ("pages", "")]);
+        gateway.write_policy(&none.text(&[gateway.address], gateway.admin));
+        let (status, text) = gateway.reload();
+        assert_eq!(status, 200, "{text}");
+        assert!(waits.join().expect("it was answered") < 30.0, "80 s at its part");
+    });
+    gateway.assert_conserved();
+}

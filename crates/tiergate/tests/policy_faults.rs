@@ -154,7 +154,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[class]]\nname = \"a\"\nzzz = 0",
-            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `adaptation`, `background`, `codel`, `deadline`, `dscp`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `mode`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `resource`, `service_target`, `share`, `site`, `streams`, `weight`, `when_full`",
+            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `adaptation`, `background`, `codel`, `deadline`, `dscp`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `mode`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `resource`, `service_target`, `share`, `site`, `streams`, `transmit`, `weight`, `when_full`",
         ),
         (
             "[[class]]\nname = \"a\"\nminimum = 10",
@@ -718,6 +718,26 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         (
             "[[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\nbackground = true\nminimum = \"5%\"",
             "policy.toml:8:11: class[2].minimum: a background class is sure of nothing: leave it out",
+        ),
+        (
+            "[[class]]\nname = \"a\"\ntransmit = { slice = \"1ms\" }",
+            "policy.toml:5:12: class[1].transmit: must know what the link carries: write [link] and below it capacity = 100_000_000, for 100 Mbit/s",
+        ),
+        (
+            "[link]\ncapacity = 1_000_000\n[[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\nbackground = true\ntransmit = { slice = \"1ms\" }",
+            "policy.toml:10:12: class[2].transmit: a background class has only what is idle of the link: leave it out",
+        ),
+        (
+            "[link]\ncapacity = 1_000_000\n[[class]]\nname = \"a\"\ntransmit = { slice = \"60ms\" }\n[[class]]\nname = \"b\"\ntransmit = { slice = \"5ms\", period = \"10ms\" }",
+            "policy.toml:10:22: class[2].transmit.slice: the slices add up to 110.0% of the link: 40% was left for this one, which takes 50%",
+        ),
+        (
+            "[link]\ncapacity = 1_000_000\n[[class]]\nname = \"a\"\ntransmit = { slice = \"60ms\", period = \"50ms\" }",
+            "policy.toml:7:22: class[1].transmit.slice: must be at most period, \"50ms\", got \"60ms\"",
+        ),
+        (
+            "[link]\ncapacity = 1_000_000\n[[class]]\nname = \"a\"\ntransmit = { extra = false }",
+            "policy.toml:7:12: class[1].transmit.slice: is missing; without extra = true nothing of it would ever be sent; write slice = \"2ms\"",
         ),
         (
             "[link]",

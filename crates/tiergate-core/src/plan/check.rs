@@ -66,6 +66,7 @@ pub(super) fn settings(plan: &Plan) -> Result<(), Fault> {
         checked.or_else(|what| fault(format!("site `{}`: guarantee: {what}", site.name)))?;
     }
     background(plan)?;
+    transmit(plan)?;
     pools(plan)?;
     shares(plan)?;
     if plan.shedding.is_some_and(|aim| aim.is_zero()) {
@@ -108,6 +109,25 @@ fn background(plan: &Plan) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+/// Checks what classes are to have of the link: it is there, and not for the background.
+fn transmit(plan: &Plan) -> Result<(), Fault> {
+    let mut sum = 0.0;
+    for class in &plan.spec.classes {
+        let (name, Some(share)) = (&class.name, class.transmit) else { continue };
+        share.check().or_else(|what| fault(format!("class `{name}`: transmit: {what}")))?;
+        if class.background {
+            return fault(format!(
+                "class `{name}`: a background class has only what is idle of the link"
+            ));
+        }
+        sum += share.part();
+    }
+    match sum > 1.0 + 1e-9 {
+        true => fault(format!("the slices of the link add up to {sum:.3}, more than 1")),
+        false => Ok(()),
+    }
 }
 
 fn adaptations(plan: &Plan) -> Result<(), Fault> {

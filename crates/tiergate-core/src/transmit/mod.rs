@@ -1,5 +1,16 @@
 //! Transmit: which answer may send how many bytes now.
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `virtual_queue` | when the link has room |
+//! | `share` | what a policy says of a class: what it is sure of, and its part of the rest |
+//! | `account` | what a class has left of that |
+//! | `scheduler` | whose turn it is |
 
+mod account;
+mod scheduler;
+mod share;
 mod virtual_queue;
 
-pub use virtual_queue::VirtualQueue;
+pub use scheduler::{Account, Scheduler, Sender};
+pub use share::Share;

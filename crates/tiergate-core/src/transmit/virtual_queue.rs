@@ -22,13 +22,15 @@ const HEADS: u64 = 97;
 const QUANTUM: Duration = Duration::from_micros(100);
 /// Tokens that are saved up while nobody sends: so many quanta.
 const SAVED: f64 = 2.0;
+/// Less than this is missing where a time has been rounded down, in bytes.
+const ROUNDING: f64 = 1.0;
 /// The debt is never more than what the link carries in so long: a foreground that asks for more than the link can carry would
 /// leave one that lasts for long after its own bytes have left.
 const DEBT: Duration = Duration::from_secs(1);
 
 /// The virtual queue of a link.
 #[derive(Clone, Debug)]
-pub struct VirtualQueue {
+pub(super) struct VirtualQueue {
     /// Bytes a second.
     rate: f64,
     /// In bytes; less than 0: a debt.
@@ -37,25 +39,25 @@ pub struct VirtualQueue {
 }
 
 /// Bytes on the wire of so many that are written at once.
-fn on_wire(bytes: u64) -> f64 {
+pub(super) fn on_wire(bytes: u64) -> f64 {
     bytes as f64 + (HEADS * bytes.div_ceil(SEGMENT)) as f64
 }
 
 impl VirtualQueue {
     /// Of a link that carries so many bits a second, at least 1, heads included. It is empty.
-    pub fn new(now: Moment, capacity: u64) -> Self {
+    pub(super) fn new(now: Moment, capacity: u64) -> Self {
         VirtualQueue { rate: PART * capacity.max(1) as f64 / 8.0, tokens: 0.0, seen: now }
     }
 
     /// The link has another capacity from now on.
-    pub fn set_capacity(&mut self, now: Moment, capacity: u64) {
+    pub(super) fn set_capacity(&mut self, now: Moment, capacity: u64) {
         self.pass(now);
         self.rate = PART * capacity.max(1) as f64 / 8.0;
         self.tokens = self.tokens.clamp(-self.debt_max(), self.saved_max());
     }
 
     /// The foreground writes so many bytes. O(1).
-    pub fn charge(&mut self, now: Moment, bytes: u64) {
+    pub(super) fn charge(&mut self, now: Moment, bytes: u64) {
         self.pass(now);
         self.tokens = (self.tokens - on_wire(bytes)).max(-self.debt_max());
     }
@@ -64,11 +66,12 @@ impl VirtualQueue {
     ///
     /// # Errors
     /// None now, and when to ask again if the foreground sends nothing until then.
-    pub fn take(&mut self, now: Moment, wanted: u64) -> Result<u64, Moment> {
+    pub(super) fn take(&mut self, now: Moment, wanted: u64) -> Result<u64, Moment> {
         self.pass(now);
         let bytes = wanted.clamp(1, self.quantum());
         let missing = on_wire(bytes) - self.tokens;
-        if missing <= 0.0 {
+        // What is earned in a part of a nanosecond is not waited for.
+        if missing <= ROUNDING {
             self.tokens -= on_wire(bytes);
             return Ok(bytes);
         }
@@ -76,10 +79,20 @@ impl VirtualQueue {
     }
 
     /// When there will be tokens for as much as is taken at a time, if the foreground sends nothing until then.
-    pub fn ready_at(&mut self, now: Moment) -> Moment {
+    pub(super) fn ready_at(&mut self, now: Moment) -> Moment {
         self.pass(now);
         let missing = (on_wire(self.quantum()) - self.tokens).max(0.0);
         now + Duration::from_secs_f64(missing / self.rate)
+    }
+
+    /// Bytes on the wire that it lets through in a second.
+    pub(super) fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// How long what is taken at a time takes on the link.
+    pub(super) fn time_of_turn(&self) -> Duration {
+        Duration::from_secs_f64(on_wire(self.quantum()) / self.rate)
     }
 
     /// Bytes of payload that are taken at a time, at most: whole segments.

@@ -7,6 +7,7 @@ use super::last_change::{LastChange, last_change};
 use super::observed::{self, ObservedStatus};
 pub use super::quantiles::Quantiles;
 use super::quantiles::quantiles;
+use crate::link::LinkPart;
 use crate::observe::access_log::rfc3339;
 use crate::observe::counters::{Counters, Protocol, STATUS_CLASSES};
 use crate::observe::history::{History, Point, Window};
@@ -57,6 +58,9 @@ pub struct Status {
     /// What uses only what is idle, in all pools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<BackgroundStatus>,
+    /// What classes have of the link that answers leave by, where any has a part of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub link: Vec<LinkPart>,
     /// The first policers of the policy.
     #[serde(default)]
     pub policers: Vec<PolicerStatus>,
@@ -377,6 +381,7 @@ impl Status {
                 .collect(),
             resources: resources(&snapshot).collect(),
             background: backgrounds(&snapshot).collect(),
+            link: snapshot.link.clone(),
             policers: snapshot
                 .policers
                 .iter()

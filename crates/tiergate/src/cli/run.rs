@@ -144,7 +144,8 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
         snapshot: Box::new(move || {
             let taken = Snapshot::take(&snapshot.door.gate(), clock::now());
             let observed = snapshot.observed.load().as_ref().and_then(|it| it.snapshot());
-            Snapshot { observed, ..taken }
+            let link = snapshot.link.parts(&snapshot.config.load().policy.plan);
+            Snapshot { observed, link, ..taken }
         }),
         sessions: Box::new(move || sessions.sessions.readings()),
         sensors: Box::new(move || sensors.config.load().sensors.clone()),

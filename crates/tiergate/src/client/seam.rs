@@ -206,9 +206,9 @@ pub(crate) trait Client {
     /// What the system says; the answer goes out all the same.
     fn mark(&mut self, mark: Option<Mark>) -> io::Result<bool>;
 
-    /// Whether the answer that is about to be written is of the background: the system then holds little of it that has not
+    /// Whether the answer that is about to be written waits for turns on the link: the system then holds little of it that has not
     /// been sent. A comparison where nothing changes, else a system call.
-    fn is_background(&mut self, _is: bool) {}
+    fn sends_in_turns(&mut self, _does: bool) {}
 
     /// Whether the client takes chunks as they come from the origin.
     fn takes_chunks(&self, facts: &RequestFacts) -> bool;

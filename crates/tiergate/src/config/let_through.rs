@@ -49,6 +49,7 @@ pub(super) fn let_through(root: &mut Root, place: &Place) {
 fn class(class: &mut ClassKeys) {
     class.deadline = Some(NO_DEADLINE);
     class.background = false;
+    class.transmit = None;
     class.learn_patience = false;
     class.minimum = 0.0;
     class.police = None;

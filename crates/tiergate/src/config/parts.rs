@@ -7,7 +7,7 @@ use tiergate_core::classify::score::Points;
 use tiergate_core::schedule::{Policy, Terms};
 
 /// Shares are written in decimals, and added up in binary fractions.
-const ROUNDING: f64 = 1e-9;
+pub(super) const ROUNDING: f64 = 1e-9;
 
 /// What is said of a part that is never served under policy = "fixed".
 const NEVER_SERVED: &str =

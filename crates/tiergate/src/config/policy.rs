@@ -316,6 +316,11 @@ pub(super) fn meant(
     let site_id = |(site, place): (&Site, &Place)| interning.id(&site.name, place);
     let site_ids: Vec<SiteId> = sites.iter().zip(site_places).map(site_id).collect();
     let known = (Interning::of(&mut names.classes), &site_ids[..]);
+    for At { value: class, place } in raw.class.iter().filter(|_| raw.link.is_none()) {
+        if class.transmit.is_some() {
+            place.fault_at("transmit", "must know what the link carries: write [link] and below it capacity = 100_000_000, for 100 Mbit/s");
+        }
+    }
     let classes = classes(
         raw.class,
         &sites,

@@ -61,7 +61,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
 /// What is said of pools beside the default one, of resources, of service targets, of adaptations, of an observed policy and of stored copies.
 fn head_rest(view: &View) -> impl Iterator<Item = String> {
     let rest = plain::resources(view).take(POOLS_MAX).chain(plain::targets(view).take(TARGETS_MAX));
-    let rest = rest.chain(plain::background(view).take(POOLS_MAX));
+    let rest = rest.chain(plain::background(view).take(POOLS_MAX)).chain(plain::link(view));
     let rest = rest.chain(plain::adaptations(view).take(TARGETS_MAX));
     let rest = rest.chain(plain::observed(view)).chain(plain::stored(view));
     plain::pools(view).take(POOLS_MAX).chain(rest)

@@ -4,6 +4,7 @@ use super::rates::{ClassRow, ServerRow, View};
 use crate::admin::adaptation::{GuaranteeStatus, SetPointStatus};
 use crate::admin::observed::ObservedClassStatus;
 use crate::admin::status::{ClassStatus, PoolStatus, Quantiles, TargetStatus};
+use crate::link::LinkPart;
 use crate::observe::words::{self, harmless, rate, span};
 use std::fmt::Write;
 use tiergate_draw::{Paint, Table};
@@ -38,6 +39,7 @@ pub(super) fn table(view: &View) -> String {
     pools(view).for_each(&mut put);
     resources(view).for_each(&mut put);
     background(view).for_each(&mut put);
+    link(view).into_iter().for_each(&mut put);
     targets(view).for_each(&mut put);
     adaptations(view).for_each(&mut put);
     observed(view).into_iter().for_each(&mut put);
@@ -128,6 +130,17 @@ pub(super) fn background(view: &View) -> impl Iterator<Item = String> {
             it.felt_error * 100.0
         )
     })
+}
+
+/// What of the link classes have reserved, in one line.
+pub(super) fn link(view: &View) -> Option<String> {
+    let parts = &view.reading.status.link;
+    let part = |it: &LinkPart| {
+        let most = if it.extra { "" } else { " at most" };
+        format!("  {} {:.1} %{most}", harmless(&it.class), it.reserved * 100.0)
+    };
+    let reserved = parts.iter().filter(|it| it.reserved > 0.0);
+    (!parts.is_empty()).then(|| format!("link reserved:{}", reserved.map(part).collect::<String>()))
 }
 
 /// What decides the quality of answers, a line each.

@@ -243,6 +243,7 @@ pub(super) mod tests {
                 pools: Vec::new(),
                 resources: Vec::new(),
                 background: Vec::new(),
+                link: Vec::new(),
                 policers: Vec::new(),
                 adaptations: Vec::new(),
                 observed: None,

@@ -1,31 +1,37 @@
-//! The link that answers leave by: what the foreground sends is charged to it, and the background waits for its turn.
+//! The link that answers leave by: some wait for their turn, and what the others send is charged to it.
 //!
 //! | file | what it has |
 //! |---|---|
-//! | here | the virtual queue of the link, for all threads |
-//! | `turns` | the background answers of a thread that wait, and the task that calls the next |
+//! | here | the link's schedule, for all threads |
+//! | `turns` | the answers of a thread that wait, and the task that calls the next |
+//! | `parts` | what classes have of it, for `/status` and metrics |
 //! | `alarm` | a timer that is exact to some microseconds |
 //!
-//! What may leave when, the core says ([`VirtualQueue`]).
+//! What may leave when, the core says ([`Scheduler`]).
 
 mod alarm;
+mod parts;
 mod turns;
 
 use crate::clock;
+pub use parts::LinkPart;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tiergate_core::time::Moment;
-use tiergate_core::transmit::VirtualQueue;
+use tiergate_core::transmit::{Scheduler, Sender};
 pub use turns::Turn;
 
 /// The link, as far as the policy says what it carries.
 #[derive(Debug, Default)]
 pub struct Link {
-    /// Whether there is a queue: asked by every answer.
+    /// Whether the policy says it: asked by every answer.
     is_known: AtomicBool,
-    queue: Mutex<Option<VirtualQueue>>,
+    /// Whether all answers wait for their turn, not only the background.
+    is_shared: AtomicBool,
+    /// Stays where a reload takes the link away: answers may wait in it.
+    schedule: Mutex<Option<Scheduler>>,
 }
 
 /// How long who waits for the link is not looked at, at most.
@@ -36,14 +42,20 @@ const UNBOUND: u64 = 1 << 16;
 const HELD: &str = "no code panics while it holds the link";
 
 impl Link {
-    /// The policy in force says that it carries so many bits a second, or does not say it. Who waits notices it soon.
-    pub fn set(&self, now: Moment, capacity: Option<u64>) {
-        let mut queue = self.queue.lock().expect(HELD);
-        match (queue.as_mut(), capacity) {
-            (Some(queue), Some(capacity)) => queue.set_capacity(now, capacity),
-            _ => *queue = capacity.map(|capacity| VirtualQueue::new(now, capacity)),
+    /// The policy in force says that it carries so many bits a second, and what classes are to have of it; or does not say it. Who waits
+    /// notices it soon.
+    pub fn set(&self, now: Moment, said: Option<(u64, Vec<Sender>)>) {
+        let mut schedule = self.schedule.lock().expect(HELD);
+        let is_known = said.is_some();
+        if let Some((capacity, senders)) = said {
+            match schedule.as_mut() {
+                Some(schedule) => schedule.set(now, capacity, &senders),
+                None => *schedule = Some(Scheduler::new(now, capacity, &senders)),
+            }
         }
-        self.is_known.store(queue.is_some(), Ordering::Relaxed);
+        let is_shared = is_known && schedule.as_ref().is_some_and(Scheduler::is_shared);
+        self.is_shared.store(is_shared, Ordering::Relaxed);
+        self.is_known.store(is_known, Ordering::Relaxed);
     }
 
     /// Whether the policy says what it carries.
@@ -51,32 +63,36 @@ impl Link {
         self.is_known.load(Ordering::Relaxed)
     }
 
-    /// So many bytes of the foreground have been written.
+    /// Whether an answer waits for its turn.
+    pub fn is_in_turns(&self, is_background: bool) -> bool {
+        self.is_known() && (is_background || self.is_shared.load(Ordering::Relaxed))
+    }
+
+    /// So many bytes that waited for no turn have been written.
     pub fn charge(&self, bytes: u64) {
-        if let Some(queue) = &mut *self.queue.lock().expect(HELD) {
-            queue.charge(clock::now(), bytes);
+        if let Some(schedule) = &mut *self.schedule.lock().expect(HELD) {
+            schedule.charge(clock::now(), bytes);
         }
     }
 
-    /// Ready with how many of so many bytes the background may write now; else the task is woken in its turn.
+    /// Ready with how many of so many bytes may be written now; else the task is woken in its turn.
     pub fn poll_take(&self, turn: &mut Turn, wanted: u64, context: &Context<'_>) -> Poll<u64> {
-        if !turn.is_next() {
-            turn.wait(context);
-            return Poll::Pending;
-        }
+        let mut schedule = self.schedule.lock().expect(HELD);
+        let Some(schedule) = &mut *schedule else { return Poll::Ready(UNBOUND) };
         let now = clock::now();
-        let taken = match &mut *self.queue.lock().expect(HELD) {
-            Some(queue) => queue.take(now, wanted),
-            // A reload has taken the bound away; another may set it again.
-            None => Ok(UNBOUND),
-        };
-        match taken {
-            Ok(bytes) => Poll::Ready(bytes),
-            Err(_) => {
-                turn.wait(context);
-                Poll::Pending
+        if turn.is_next() {
+            if !self.is_known() {
+                // A reload has taken the bound away; another may set it again.
+                return Poll::Ready(UNBOUND);
+            }
+            if let Ok(bytes) = schedule.take(now, turn.class(), wanted) {
+                return Poll::Ready(bytes);
             }
         }
+        if turn.wait(context) {
+            schedule.waits(now, turn.class());
+        }
+        Poll::Pending
     }
 
     /// Calls those that wait on this thread, one after another, for as long as the runtime lives.
@@ -84,17 +100,42 @@ impl Link {
         let mut alarm = None;
         loop {
             turns::anybody().await;
-            let now = clock::now();
-            let at = self.queue.lock().expect(HELD).as_mut().map(|queue| queue.ready_at(now));
-            if let Some(at) = at.filter(|at| *at > now) {
-                // Meanwhile the foreground may send, or a reload set another capacity.
-                let time = at.since(now).min(LOOKS_EVERY);
-                alarm.get_or_insert_with(alarm::Alarm::new).sleep(time).await;
+            if let Some(at) = self.call() {
+                // Meanwhile others may send, or a reload set another capacity.
+                let time = at.since(clock::now()).min(LOOKS_EVERY);
+                tokio::select! {
+                    () = alarm.get_or_insert_with(alarm::Alarm::new).sleep(time) => {}
+                    () = turns::changed() => {}
+                }
                 continue;
             }
-            turns::call_next();
             // Who was called goes first.
             tokio::task::yield_now().await;
         }
+    }
+
+    /// Calls the next, if it is somebody's turn; else, when it may be.
+    fn call(&self) -> Option<Moment> {
+        let mut schedule = self.schedule.lock().expect(HELD);
+        let schedule = schedule.as_mut()?;
+        let now = clock::now();
+        let class = match self.is_known() {
+            true => match schedule.next(now, turns::is_here) {
+                Ok(class) => class,
+                Err(at) => return Some(at),
+            },
+            false => turns::any_here()?,
+        };
+        turns::call_next(class);
+        if !turns::is_here(class) {
+            schedule.waits_no_more(now, class);
+        }
+        None
+    }
+
+    /// What the schedule says, if there is one in force.
+    fn read<R>(&self, what: impl FnOnce(&Scheduler) -> R) -> Option<R> {
+        let schedule = self.schedule.lock().expect(HELD);
+        schedule.as_ref().filter(|_| self.is_known()).map(what)
     }
 }

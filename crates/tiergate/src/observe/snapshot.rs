@@ -1,5 +1,6 @@
 //! The gate's numbers at one moment, copied out so that its lock is held only to copy.
 
+use crate::link::LinkPart;
 use serde::{Deserialize, Serialize};
 use tiergate_core::account::ClassAccount;
 use tiergate_core::adjust::Adjusted;
@@ -210,6 +211,8 @@ pub struct Snapshot {
     pub sources: Vec<Source>,
     /// A policy that is observed; [`Snapshot::take`] knows none.
     pub observed: Option<ObservedSnapshot>,
+    /// What classes have of the link; [`Snapshot::take`] knows nothing of it.
+    pub link: Vec<LinkPart>,
 }
 
 impl Snapshot {
@@ -233,6 +236,7 @@ impl Snapshot {
             adjustments: gate.adjustments().iter().cloned().collect(),
             sources: gate.sources().iter().cloned().collect(),
             observed: None,
+            link: Vec::new(),
         }
     }
 

@@ -65,12 +65,14 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         })
     }
 
-    /// The answer is of the background, or it is not.
+    /// The answer waits for its turns on the link, or it does not.
     pub(super) fn stand_in_line(&mut self) {
-        let class = self.config.policy.plan.class(self.facts.arrival.class);
-        let waits = self.shared.link.is_known() && class.is_some_and(|class| class.background);
-        self.client.is_background(waits);
-        self.turn = waits.then(Box::default);
+        let id = self.facts.arrival.class;
+        let class = self.config.policy.plan.class(id);
+        let is_background = class.is_some_and(|class| class.background);
+        let waits = self.shared.link.is_in_turns(is_background);
+        self.client.sends_in_turns(waits);
+        self.turn = waits.then(|| Box::new(Turn::new(id, is_background)));
     }
 
     async fn bring(
@@ -272,19 +274,20 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         self.slow.poll_waits(Way::Takes, progress, rate_min, &mut self.slot, context)
     }
 
-    /// Whether it waits for the link and takes nothing from others meanwhile. One that holds a slot that they could have is slow all the same.
+    /// Whether it waits for the link. One of the background that holds a slot that others could have is slow all the same.
     fn is_links_wait(&self, outbox: &Outbox) -> bool {
-        self.turn.is_some()
-            && outbox.awaits_turn()
-            && outbox.left() > 0
-            && self.slot.as_ref().is_none_or(SlotGuard::is_beside)
+        let takes = |turn: &Turn| {
+            !turn.is_background() || self.slot.as_ref().is_none_or(SlotGuard::is_beside)
+        };
+        self.turn.as_deref().is_some_and(takes) && outbox.awaits_turn() && outbox.left() > 0
     }
 
     /// What it may take of the memory for answers that clients have not taken yet: of the background half, so that the rest is left
     /// for others.
     fn allowance(&self) -> Allowance<'d> {
         let all = allowance(self.shared, &self.config.policy);
-        let parts = if self.turn.is_some() { 2 } else { 1 };
+        let is_background = self.turn.as_deref().is_some_and(Turn::is_background);
+        let parts = if is_background { 2 } else { 1 };
         Allowance { total_max: all.total_max / parts, ..all }
     }
 
@@ -295,7 +298,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         }
     }
 
-    /// Hands over what the client takes of a background answer, a segment at a time; `None`: the link has no room for one.
+    /// Hands over what the client takes of an answer that has turns, a segment at a time; `None`: it is not its turn.
     fn poll_in_turn(
         &mut self,
         turn: &mut Turn,
@@ -311,7 +314,10 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         loop {
             if outbox.awaits_turn() && outbox.left() > 0 {
                 match self.shared.link.poll_take(turn, outbox.left(), context) {
-                    Poll::Ready(bytes) => outbox.allow(bytes),
+                    Poll::Ready(bytes) => {
+                        turn.goes_on(self.client.timer());
+                        outbox.allow(bytes);
+                    }
                     Poll::Pending => return Ok(None),
                 }
             }
@@ -337,9 +343,10 @@ impl<'d, C: Client> Request<'_, 'd, C> {
                 let polled = self.poll_in_turn(&mut turn, outbox, ends, context);
                 self.turn = Some(turn);
                 let Some(written) = polled? else {
-                    // It waits for the link, not for its client.
-                    outbox.stalled = false;
-                    self.client.timer().arm(time);
+                    // It waits for the link, not for its client, whose time is what it had left.
+                    let timer = self.client.timer();
+                    self.turn.iter_mut().for_each(|turn| turn.pauses(timer, time));
+                    outbox.stalled = true;
                     if self.is_links_wait(outbox) {
                         self.slow.goes_on(&mut self.slot, context);
                     }

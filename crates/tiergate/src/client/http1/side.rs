@@ -88,7 +88,7 @@ pub(super) struct Http1<'c, S> {
     /// The code point that the connection's packets bear.
     dscp: u8,
     /// Whether the answer that was written last is of the background.
-    is_background: bool,
+    is_in_turns: bool,
 }
 
 impl<'c, S: ClientStream> Http1<'c, S> {
@@ -108,7 +108,7 @@ impl<'c, S: ClientStream> Http1<'c, S> {
             spool: None,
             refusal: Vec::new(),
             dscp: 0,
-            is_background: false,
+            is_in_turns: false,
         }
     }
 
@@ -405,10 +405,10 @@ impl<S: ClientStream> Client for Http1<'_, S> {
         self.input.io.set_dscp(dscp, self.input.peer.by_v6).map(|()| true)
     }
 
-    fn is_background(&mut self, is: bool) {
-        if std::mem::replace(&mut self.is_background, is) != is {
+    fn sends_in_turns(&mut self, does: bool) {
+        if std::mem::replace(&mut self.is_in_turns, does) != does {
             // Where the system refuses, more of it waits there.
-            let _ = self.input.io.limit_unsent(if is { UNSENT_MAX } else { 0 });
+            let _ = self.input.io.limit_unsent(if does { UNSENT_MAX } else { 0 });
         }
     }
 

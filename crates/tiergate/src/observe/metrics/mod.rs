@@ -6,6 +6,7 @@
 mod adaptation;
 mod gate;
 mod gateway;
+mod link;
 mod observed;
 mod page;
 mod process;
@@ -57,6 +58,7 @@ impl Readings<'_> {
         self.origin(&mut page);
         self.sensors(&mut page);
         self.adaptations(&mut page);
+        self.link(&mut page);
         self.observed(&mut page);
         self.identity(&mut page);
         self.internals(&mut page);

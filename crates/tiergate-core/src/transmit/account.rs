@@ -1,0 +1,111 @@
+//! What a class has left of its part of the link.
+
+use super::share::Share;
+use crate::time::Moment;
+
+/// The account of a class.
+#[derive(Clone, Debug)]
+pub struct Account {
+    pub(super) share: Share,
+    /// Whether it has only what nobody else wants.
+    pub(super) is_background: bool,
+    /// On how many threads answers of it wait.
+    pub(super) waiting: u32,
+    /// Bytes on the wire that are left of its slice; less than 0: it had more, as packets are not divided.
+    left: f64,
+    /// When its period ends.
+    pub(super) ends: Moment,
+    /// What it has had beyond slices, in bytes by weight.
+    had: f64,
+    /// Bytes on the wire that it has had in all.
+    sent: f64,
+}
+
+/// Whose turn comes first: the lowest.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub(super) enum Claim {
+    /// A slice, by the end of its period.
+    Slice(Moment),
+    /// A part of what is left, by what it has had of that.
+    Rest(f64),
+    /// What nobody wants.
+    Background(f64),
+}
+
+impl Account {
+    pub(super) fn new(now: Moment) -> Self {
+        Account {
+            share: Share::REST,
+            is_background: false,
+            waiting: 0,
+            left: 0.0,
+            ends: now,
+            had: 0.0,
+            sent: 0.0,
+        }
+    }
+
+    /// The policy says this of the class; `rate`: bytes a second that the link carries.
+    pub(super) fn set(&mut self, share: Share, is_background: bool, rate: f64) {
+        if self.share.period != share.period {
+            // A period that began under another length ends no later than one of the new.
+            let began = self.ends - self.share.period;
+            self.ends = self.ends.min(began + share.period);
+        }
+        (self.share, self.is_background) = (share, is_background);
+        self.left = self.left.min(self.slice(rate));
+    }
+
+    fn slice(&self, rate: f64) -> f64 {
+        rate * self.share.slice.as_secs_f64()
+    }
+
+    /// Time passes: in each period it has its slice, and what it did not use of the one before is gone.
+    pub(super) fn pass(&mut self, now: Moment, rate: f64) {
+        if now < self.ends {
+            return;
+        }
+        let period = self.share.period.as_nanos() as u64;
+        let periods = now.since(self.ends).as_nanos() as u64 / period + 1;
+        let slice = self.slice(rate);
+        self.left = (self.left.min(0.0) + slice * periods as f64).min(slice);
+        self.ends = Moment::from_nanos(self.ends.nanos() + periods * period);
+    }
+
+    /// What it may claim; `None`: nothing in this period.
+    pub(super) fn claim(&self) -> Option<Claim> {
+        if self.is_background {
+            Some(Claim::Background(self.had))
+        } else if self.left > 0.0 {
+            Some(Claim::Slice(self.ends))
+        } else if self.share.extra {
+            Some(Claim::Rest(self.had))
+        } else {
+            None
+        }
+    }
+
+    /// It begins to want the rest, of which those that want it have had so much: what it did not want meanwhile is not owed to it.
+    pub(super) fn joins(&mut self, had: f64) {
+        self.had = self.had.max(had);
+    }
+
+    /// It sends so many bytes on the wire.
+    pub(super) fn spend(&mut self, bytes: f64) {
+        match self.claim() {
+            Some(Claim::Slice(_)) => self.left -= bytes,
+            _ => self.had += bytes / self.share.weight,
+        }
+        self.sent += bytes;
+    }
+
+    /// What the policy says of it.
+    pub fn share(&self) -> Share {
+        self.share
+    }
+
+    /// Bytes on the wire that it has had in its turns.
+    pub fn sent(&self) -> u64 {
+        self.sent as u64
+    }
+}

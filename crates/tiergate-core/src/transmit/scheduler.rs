@@ -1,0 +1,199 @@
+//! Whose turn it is on the link.
+//!
+//! Classes that have something left of the slice that they reserved come first, the one whose period ends soonest before the others: then
+//! each has its slice in each period, if all that is reserved is not more than there is. What is left has whoever may have more, by
+//! weight; what is left of that, the background. A packet is not divided: who sends more than was left of a slice has less in the next.
+//!
+//! While no class has a share, only the background takes turns, and what the others send is charged to the link.
+//!
+//! Source: Atropos, the scheduler of Nemesis (Voigt A, 2.1 and 3.2); start-time fair queueing (Goyal, Vin and Cheng 1996) for the rest.
+
+pub use super::account::Account;
+use super::account::Claim;
+use super::share::Share;
+use super::virtual_queue::{VirtualQueue, on_wire};
+use crate::class::{Class, ClassId};
+use crate::time::Moment;
+use std::time::Duration;
+
+/// Who is looked for again after so many packets' time, or so long: another thread's turn has passed by then.
+const OTHERS_TURNS: f64 = 2.0;
+const OTHERS_LEAST: Duration = Duration::from_micros(250);
+
+/// A class that sends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sender {
+    /// Which.
+    pub class: ClassId,
+    /// What the policy says of its part of the link, if anything.
+    pub share: Option<Share>,
+    /// Whether it has only what nobody else wants.
+    pub is_background: bool,
+}
+
+impl Sender {
+    /// What the policy says of a class.
+    pub fn of(id: ClassId, class: &Class) -> Self {
+        Sender { class: id, share: class.transmit, is_background: class.background }
+    }
+}
+
+/// Who may send when on a link.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    queue: VirtualQueue,
+    /// By class.
+    accounts: Vec<Account>,
+    /// What those that want the rest have had of it.
+    had: f64,
+    /// The same of the background.
+    had_background: f64,
+    /// Whether a class has a share, so that all take turns.
+    is_shared: bool,
+}
+
+impl Scheduler {
+    /// Of a link that carries so many bits a second, at least 1, heads included.
+    pub fn new(now: Moment, capacity: u64, senders: &[Sender]) -> Self {
+        let mut scheduler = Scheduler {
+            queue: VirtualQueue::new(now, capacity),
+            accounts: Vec::new(),
+            had: 0.0,
+            had_background: 0.0,
+            is_shared: false,
+        };
+        scheduler.set(now, capacity, senders);
+        scheduler
+    }
+
+    /// The link has another capacity, and classes have other shares, from now on. Classes that are not named are sure of nothing.
+    pub fn set(&mut self, now: Moment, capacity: u64, senders: &[Sender]) {
+        self.queue.set_capacity(now, capacity);
+        let rate = self.queue.rate();
+        for (place, account) in self.accounts.iter_mut().enumerate() {
+            if senders.iter().all(|it| it.class.index() != place) {
+                account.set(Share::REST, account.is_background, rate);
+            }
+        }
+        for sender in senders {
+            let share = sender.share.unwrap_or(Share::REST);
+            self.account(now, sender.class).set(share, sender.is_background, rate);
+        }
+        let (had, had_background) = (self.had, self.had_background);
+        for account in &mut self.accounts {
+            account.joins(if account.is_background { had_background } else { had });
+        }
+        self.is_shared = senders.iter().any(|it| it.share.is_some());
+    }
+
+    /// Whether all classes take turns, not only the background.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    /// The account of a class, if it ever took a turn or is of the policy.
+    pub fn of(&self, class: ClassId) -> Option<&Account> {
+        self.accounts.get(class.index())
+    }
+
+    fn account(&mut self, now: Moment, class: ClassId) -> &mut Account {
+        let place = class.index();
+        if place >= self.accounts.len() {
+            self.accounts.resize_with(place + 1, || Account::new(now));
+        }
+        &mut self.accounts[place]
+    }
+
+    /// Who takes no turns writes so many bytes. O(1).
+    pub fn charge(&mut self, now: Moment, bytes: u64) {
+        self.queue.charge(now, bytes);
+    }
+
+    /// Answers of the class begin to wait on one thread more. O(1).
+    pub fn waits(&mut self, now: Moment, class: ClassId) {
+        let (had, had_background) = (self.had, self.had_background);
+        let account = self.account(now, class);
+        if account.waiting == 0 {
+            account.joins(if account.is_background { had_background } else { had });
+        }
+        account.waiting += 1;
+    }
+
+    /// They wait no more on one.
+    pub fn waits_no_more(&mut self, now: Moment, class: ClassId) {
+        let account = self.account(now, class);
+        account.waiting = account.waiting.saturating_sub(1);
+    }
+
+    /// An answer of that class wants to write so many bytes, at least 1: how many it may. O(classes).
+    ///
+    /// # Errors
+    /// None now: it is to wait.
+    pub fn take(&mut self, now: Moment, class: ClassId, wanted: u64) -> Result<u64, NotNow> {
+        self.pass(now);
+        let (had, had_background) = (self.had, self.had_background);
+        let account = self.account(now, class);
+        if account.waiting == 0 {
+            account.joins(if account.is_background { had_background } else { had });
+        }
+        if self.first(Some(class)) != Some(class) {
+            return Err(NotNow);
+        }
+        let bytes = self.queue.take(now, wanted).map_err(|_| NotNow)?;
+        let account = self.account(now, class);
+        let claim = account.claim();
+        account.spend(on_wire(bytes));
+        // What it had before this: who joins now is as far as who is served.
+        match claim {
+            Some(Claim::Rest(it)) => self.had = self.had.max(it),
+            Some(Claim::Background(it)) => self.had_background = self.had_background.max(it),
+            // While it has its slice, it does not want the rest.
+            _ => self.account(now, class).joins(had),
+        }
+        Ok(bytes)
+    }
+
+    /// Who of those that wait on this thread is to be called now. O(classes).
+    ///
+    /// # Errors
+    /// Nobody; when to ask again, if nobody else begins to wait.
+    pub fn next(
+        &mut self,
+        now: Moment,
+        is_here: impl Fn(ClassId) -> bool,
+    ) -> Result<ClassId, Moment> {
+        let ready_at = self.queue.ready_at(now);
+        if ready_at > now {
+            return Err(ready_at);
+        }
+        self.pass(now);
+        match self.first(None) {
+            Some(class) if is_here(class) => Ok(class),
+            Some(_) => Err(now + self.queue.time_of_turn().mul_f64(OTHERS_TURNS).max(OTHERS_LEAST)),
+            None => {
+                let waiting = self.accounts.iter().filter(|it| it.waiting > 0);
+                Err(waiting.map(|it| it.ends).min().unwrap_or(Moment::NEVER))
+            }
+        }
+    }
+
+    /// The one whose claim comes first, of those that wait and that one.
+    fn first(&self, with: Option<ClassId>) -> Option<ClassId> {
+        let claims = self.accounts.iter().enumerate().filter_map(|(place, it)| {
+            let class = ClassId(place as u16);
+            let wants = it.waiting > 0 || with == Some(class);
+            it.claim().filter(|_| wants).map(|claim| (claim, class))
+        });
+        let least = |a: (Claim, ClassId), b: (Claim, ClassId)| if b.0 < a.0 { b } else { a };
+        claims.reduce(least).map(|(_, class)| class)
+    }
+
+    fn pass(&mut self, now: Moment) {
+        let rate = self.queue.rate();
+        self.accounts.iter_mut().for_each(|it| it.pass(now, rate));
+    }
+}
+
+/// The link has no room now, or another class comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotNow;

@@ -1,0 +1,21 @@
+//! Metrics of the link that answers leave by.
+
+use super::Readings;
+use super::page::Page;
+
+impl Readings<'_> {
+    /// Nothing where no class has a part of it.
+    pub(super) fn link(&self, page: &mut Page) {
+        let parts = &self.snapshot.link;
+        if parts.is_empty() {
+            return;
+        }
+        page.counter(
+            "link_sent_bytes_total",
+            "Bytes on the wire that classes have sent in their turns on the link",
+        )
+        .each(parts.iter().map(|it| ([("class", it.class.clone())], it.sent_bytes)));
+        page.gauge("link_reserved_ratio", "The part of the link that a class has reserved")
+            .each(parts.iter().map(|it| ([("class", it.class.clone())], it.reserved)));
+    }
+}
