@@ -2,6 +2,10 @@
 
 use super::share::Share;
 use crate::time::Moment;
+use std::time::Duration;
+
+/// So much time without a processor is made good.
+const LATE: Duration = Duration::from_millis(100);
 
 /// The account of a class.
 #[derive(Clone, Debug)]
@@ -19,6 +23,8 @@ pub struct Account {
     had: f64,
     /// Bytes on the wire that it has had in all.
     sent: f64,
+    /// When it last sent.
+    sent_at: Moment,
 }
 
 /// Whose turn comes first: the lowest.
@@ -42,6 +48,7 @@ impl Account {
             ends: now,
             had: 0.0,
             sent: 0.0,
+            sent_at: now,
         }
     }
 
@@ -60,7 +67,8 @@ impl Account {
         rate * self.share.slice.as_secs_f64()
     }
 
-    /// Time passes: in each period it has its slice, and what it did not use of the one before is gone.
+    /// Time passes: in each period it has its slice. What it did not want of the one before is gone; what it wanted and did not get, as where the
+    /// gateway had no processor, it has now, up to one slice or what is its in [`LATE`].
     pub(super) fn pass(&mut self, now: Moment, rate: f64) {
         if now < self.ends {
             return;
@@ -68,7 +76,13 @@ impl Account {
         let period = self.share.period.as_nanos() as u64;
         let periods = now.since(self.ends).as_nanos() as u64 / period + 1;
         let slice = self.slice(rate);
-        self.left = (self.left.min(0.0) + slice * periods as f64).min(slice);
+        // Who waits did not use it because nobody was there to send it.
+        let late = rate * self.share.part() * LATE.as_secs_f64();
+        let (kept, most) = match self.waiting {
+            0 => (self.left.min(0.0), slice),
+            _ => (self.left, slice + late.max(slice)),
+        };
+        self.left = (kept + slice * periods as f64).min(most);
         self.ends = Moment::from_nanos(self.ends.nanos() + periods * period);
     }
 
@@ -85,13 +99,22 @@ impl Account {
         }
     }
 
+    /// It begins to wait. Of its slice as much is left as there is time for: the rest was not wanted.
+    pub(super) fn begins(&mut self, now: Moment, rate: f64) {
+        self.pass(now, rate);
+        if now.since(self.sent_at) > self.share.period / 4 {
+            self.left = self.left.min(rate * self.ends.since(now).as_secs_f64());
+        }
+    }
+
     /// It begins to want the rest, of which those that want it have had so much: what it did not want meanwhile is not owed to it.
     pub(super) fn joins(&mut self, had: f64) {
         self.had = self.had.max(had);
     }
 
     /// It sends so many bytes on the wire.
-    pub(super) fn spend(&mut self, bytes: f64) {
+    pub(super) fn spend(&mut self, now: Moment, bytes: f64) {
+        self.sent_at = now;
         match self.claim() {
             Some(Claim::Slice(_)) => self.left -= bytes,
             _ => self.had += bytes / self.share.weight,

@@ -112,8 +112,10 @@ impl Scheduler {
     /// Answers of the class begin to wait on one thread more. O(1).
     pub fn waits(&mut self, now: Moment, class: ClassId) {
         let (had, had_background) = (self.had, self.had_background);
+        let rate = self.queue.rate();
         let account = self.account(now, class);
         if account.waiting == 0 {
+            account.begins(now, rate);
             account.joins(if account.is_background { had_background } else { had });
         }
         account.waiting += 1;
@@ -142,7 +144,7 @@ impl Scheduler {
         let bytes = self.queue.take(now, wanted).map_err(|_| NotNow)?;
         let account = self.account(now, class);
         let claim = account.claim();
-        account.spend(on_wire(bytes));
+        account.spend(now, on_wire(bytes));
         // What it had before this: who joins now is as far as who is served.
         match claim {
             Some(Claim::Rest(it)) => self.had = self.had.max(it),
