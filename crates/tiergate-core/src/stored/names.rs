@@ -7,9 +7,9 @@
 pub const FORWARDED: [&str; 4] =
     ["x-forwarded-proto", "x-forwarded-host", "x-forwarded-port", "x-forwarded-prefix"];
 
-/// Fields by which some frameworks serve another page than the target names, or name another host or scheme in it: an answer to a request
-/// with one of them could be planted for others.
-const MISLEADING: [&str; 9] = [
+/// Fields by which some frameworks serve another page than the target names, or a part of it, or name another host or scheme in it: an answer
+/// to a request with one of them could be planted for others.
+const MISLEADING: [&str; 11] = [
     "x-http-method",
     "x-method-override",
     "x-host",
@@ -19,10 +19,20 @@ const MISLEADING: [&str; 9] = [
     "x-scheme",
     "x-matched-path",
     "front-end-https",
+    "x-requested-with",
+    "turbo-frame",
 ];
 /// The same, by how their names begin.
-const MISLEADING_BEGIN: [&str; 6] =
-    ["x-original-", "x-rewrite-", "x-invoke-", "x-middleware-", "x-now-", "x-nextjs-"];
+const MISLEADING_BEGIN: [&str; 8] = [
+    "x-original-",
+    "x-rewrite-",
+    "x-invoke-",
+    "x-middleware-",
+    "x-now-",
+    "x-nextjs-",
+    "x-pjax",
+    "hx-",
+];
 
 /// Whether a field is called `known`, which is in lower case and has no `_`. O(name).
 pub fn is_called(name: &[u8], known: &str) -> bool {
@@ -45,13 +55,18 @@ fn plain(byte: u8) -> u8 {
 pub(super) fn is_credential(name: &[u8]) -> bool {
     let has = |at: usize, known: &[&str]| known.iter().any(|it| begins(&name[at..], it));
     let found = |(at, byte): (usize, &u8)| match plain(*byte) {
-        b'a' => has(at, &["auth", "api-key", "apikey"]),
-        b'c' => has(at, &["credential"]),
+        b'a' => has(at, &["auth", "api-key", "apikey", "account"]),
+        b'c' => has(
+            at,
+            &["credential", "client-cert", "clientcert", "client-dn", "client-verify", "consumer"],
+        ),
         b'j' => has(at, &["jwt"]),
+        b'l' => has(at, &["login"]),
         b'o' => has(at, &["oidc"]),
         b'p' => has(at, &["principal"]),
-        b's' => has(at, &["secret", "session", "signature"]),
-        b't' => has(at, &["token"]),
+        b's' => has(at, &["secret", "session", "signature", "ssl-client", "ssl-cert"]),
+        b't' => has(at, &["token", "tenant"]),
+        b'u' => has(at, &["user-id", "userid", "user-name", "username"]),
         _ => false,
     };
     name.iter().enumerate().any(found) || ends(name, "-user") || ends(name, "-email")
@@ -61,7 +76,7 @@ pub(super) fn is_credential(name: &[u8]) -> bool {
 pub(super) fn is_misleading(name: &[u8], value: &[u8]) -> bool {
     match name.first() {
         Some(b't' | b'T') if is_called(name, "tiergate-level") => return !is_full_level(value),
-        Some(b'x' | b'X' | b'f' | b'F') => {}
+        Some(b'x' | b'X' | b'f' | b'F' | b't' | b'T' | b'h' | b'H') => {}
         // By far the most.
         _ => return false,
     }

@@ -159,11 +159,34 @@ fn fields_that_carry_keys_are_credentials_whoever_checks_them() {
         "Mcp-Session-Id",
         "Cf-Access-Jwt-Assertion",
         "X-Forwarded-User",
+        "Client-Cert",
+        "X-SSL-Client-S-Dn",
+        "SSL_CLIENT_CERT",
+        "X-Ssl-Cert",
+        "X-Client-DN",
+        "X-Client-Verify",
+        "X-ClientCert",
+        "X-User-Id",
+        "X_UserId",
+        "X-Username",
+        "X-WEBAUTH-USER-NAME",
+        "X-User-Login",
+        "X-Consumer-Custom",
+        "X-Account",
+        "X-Tenant-Name",
     ] {
         let line = format!("{name}: x");
         assert_eq!(asked(&line).credentials, Credentials::Identity, "{name}");
     }
-    for name in ["Accept", "User-Agent", "Origin", "Sec-CH-UA", "X-Requested-With", "Traceparent"] {
+    for name in [
+        "Accept",
+        "User-Agent",
+        "Origin",
+        "Sec-CH-UA",
+        "X-Requested-With",
+        "Traceparent",
+        "Priority",
+    ] {
         assert_eq!(asked(&format!("{name}: x")).credentials, Credentials::None, "{name}");
     }
     assert_eq!(asked("Cookie: a=1\nX-Api-Key: x").credentials, Credentials::Cookie);
@@ -190,6 +213,12 @@ fn what_may_mislead_is_neither_kept_nor_makes_copies_go() {
         "X-Invoke-Path: x",
         "X-Middleware-Prefetch: 1",
         "X-Now-Route-Matches: 1",
+        "HX-Request: true",
+        "Hx_Target: x",
+        "X-PJAX: true",
+        "X-PJAX-Container: x",
+        "Turbo-Frame: x",
+        "X-Requested-With: XMLHttpRequest",
         "Tiergate-Level: 1/3",
         "Tiergate-Level: full",
         "Connection: Origin",
@@ -205,7 +234,8 @@ fn what_may_mislead_is_neither_kept_nor_makes_copies_go() {
         "X-Forwarded-Proto: https",
         "x-forwarded-host: a",
         "Tiergate-Level: 3/3",
-        "X-Requested-With: x",
+        "TE: trailers",
+        "X-Requested: x",
         "Connection: keep-alive, TE, Proxy-Connection",
         "Connection:",
     ] {
