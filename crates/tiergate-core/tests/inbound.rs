@@ -367,6 +367,21 @@ fn what_an_operator_sets_is_the_operator_s_and_a_reload_gives_it_back() {
 }
 
 #[test]
+fn a_rate_that_an_operator_sets_for_all_does_not_make_those_of_shares_fall() {
+    let mut server = Server::new(0.016, 0.001);
+    let (min, max, slew_per_s) = (0.0, 1e6, f64::INFINITY);
+    let setting = Setting::PolicerRate(ALL);
+    let wanted = Adjustment { setting, value: 150.0, min, max, slew_per_s };
+    server.gate.adjust(Moment::ZERO, "admin", wanted).expect("nobody else has");
+    for _ in 0..60 {
+        server.second(300, 200);
+    }
+    let mean = (0..60).map(|_| server.second(300, 200).utilization).sum::<f64>() / 60.0;
+    assert_eq!((server.rate(ALL), server.state(1)), (150.0, Steer::Taken));
+    assert!((mean - 0.9).abs() < 0.02, "{mean}");
+}
+
+#[test]
 fn a_control_that_a_reload_brings_begins_with_what_is_used_now() {
     let mut server = Server::new(0.008, 0.001);
     let mut without = spec();

@@ -78,7 +78,9 @@ impl<T> Gate<T> {
         let is_held = |it: &Steered| {
             let highest = Setting::PolicerRate(it.policer).read(self.adjustments.base());
             let rate = self.common.policers.state(it.policer).map(|it| it.rate.tokens_per_second());
-            !it.is_of_share() && rate.zip(highest).is_some_and(|(rate, highest)| rate < highest)
+            let is_lower = rate.zip(highest).is_some_and(|(rate, highest)| rate < highest);
+            // What somebody else has set is not the law's.
+            !it.is_of_share() && !it.is_taken && is_lower
         };
         steering.queue_leads = now >= steering.short_at + PATIENCE_MAX
             || steering.queue_leads && steering.list.iter().any(is_held);
@@ -121,10 +123,10 @@ impl<T> Gate<T> {
         now < it.within_at + PATIENCE_MAX && self.common.adapting.can_degrade(&it.inbound.source)
     }
 
-    /// Whether a queue's law turns requests away though few wait.
+    /// Whether a queue's law turns requests away though few wait, as measured just now.
     fn wants_more(&self, it: &Steered) -> bool {
         let refused = self.common.policers.state(it.policer).map(|it| it.counts.refused);
-        it.is_short() && refused.is_some_and(|refused| it.has_refused(refused))
+        it.is_new && it.is_short() && refused.is_some_and(|refused| it.has_refused(refused))
     }
 
     /// What is to become of a policer's rate.
