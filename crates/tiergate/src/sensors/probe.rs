@@ -40,16 +40,16 @@ pub(super) trait Probe: Send {
 /// Most that is read of a file: the kernel's have some hundred bytes for each processor or disk.
 const LEN_MAX: u64 = 4 << 20;
 
-/// The text of a file of the kernel.
+/// The text of a file of the kernel. The name of a process need not be UTF-8, and is of no interest.
 pub(super) fn text(path: &Path) -> Result<String> {
     let fault = || format!("{} cannot be read", path.display());
     // Opening a FIFO blocks until somebody writes to it.
     let about = std::fs::metadata(path).with_context(fault)?;
     anyhow::ensure!(about.is_file(), "{} is not a file", path.display());
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let file = File::open(path).with_context(fault)?;
-    file.take(LEN_MAX).read_to_string(&mut text).with_context(fault)?;
-    Ok(text)
+    file.take(LEN_MAX).read_to_end(&mut bytes).with_context(fault)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The number that a file of the kernel consists of.

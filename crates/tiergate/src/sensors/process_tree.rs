@@ -209,6 +209,31 @@ mod tests {
     }
 
     #[test]
+    fn a_process_whose_name_is_not_utf_8_counts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let proc = folder.path().join("proc");
+        let write = |path: &str, text: &[u8]| {
+            let path = proc.join(path);
+            std::fs::create_dir_all(path.parent().expect("below a folder")).expect("made");
+            std::fs::write(path, text).expect("written");
+        };
+        let stat = |name: &[u8], ticks: u32| {
+            let rest = format!(") S 1 7 7 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 5 0 0\n");
+            [b"7 (", name, rest.as_bytes()].concat()
+        };
+        write("7/stat", &stat(b"master", 0));
+        write("7/task/7/children", b"8 ");
+        write("8/stat", &stat(b"w\xffrker", 0));
+        let file = folder.path().join("pid");
+        std::fs::write(&file, "7").expect("written");
+        let mut tree = Tree::of(&file, &Roots { proc: proc.clone(), ..Roots::default() });
+        assert_eq!(tree.cpu_used().expect("it runs"), None);
+        write("8/stat", &stat(b"w\xffrker", 500));
+        let used = tree.cpu_used().expect("it runs");
+        assert!(used.is_some_and(|used| used > 0.0), "{used:?}");
+    }
+
+    #[test]
     fn a_process_that_is_gone_is_named() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("pid");

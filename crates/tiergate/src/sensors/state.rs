@@ -1,6 +1,6 @@
 //! The sensors of a configuration, and what is wrong with them.
 
-use super::probe::Idle;
+use super::probe::{Idle, LASTING};
 use super::reports::{Reports, Table};
 use crate::config::meant::{Measure, Sensor};
 use anyhow::Result;
@@ -16,6 +16,8 @@ pub struct State {
     pub failures: u64,
     /// Reports of servers that were refused, since then; `None`: it does not go by reports.
     pub refused: Option<u64>,
+    /// Turns in a row that brought nothing.
+    nothing: u32,
     /// Whether the log has that it is silent.
     is_logged: bool,
     /// The last fault that the log has, and since when.
@@ -24,6 +26,9 @@ pub struct State {
 
 /// While a sensor is silent, a fault that differs from the one in the log is logged so often at most.
 const COMPLAINT: Duration = Duration::from_secs(60);
+
+/// Said of a sensor that has had nothing to compare for longer than a reading holds.
+const NOTHING: &str = "nothing to compare: the counter stands still, or is another one each time";
 
 /// What a turn of a sensor has brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +121,12 @@ impl Sensors {
     pub(super) fn took(&self, place: usize, taken: Result<Took>) {
         let mut states = self.lock();
         let (state, name) = (&mut states[place], &self.settings[place].name);
+        let is_nothing = matches!(taken, Ok(Took::Nothing));
+        state.nothing = if is_nothing { state.nothing.saturating_add(1) } else { 0 };
+        let taken = match state.nothing > LASTING {
+            true => Err(anyhow::anyhow!(NOTHING)),
+            false => taken,
+        };
         match taken {
             Ok(Took::New | Took::Holds) => {
                 state.fault = None;
@@ -172,6 +183,26 @@ mod tests {
         };
         assert_eq!((0..180).filter(|it| said("it is away", *it)).count(), 3);
         assert!(said("it is broken", 181));
+    }
+
+    #[test]
+    fn a_sensor_that_brings_nothing_for_long_says_why() {
+        let text =
+            "[[sensor]]\nname = \"c\"\nmeasure = \"cpu\"\n[origin]\nservers = [\"127.0.0.1:1\"]\n";
+        let policy = crate::config::parse(text, "policy").expect("a policy");
+        let sensors = Sensors::new(policy.sensors);
+        let fault = || sensors.states()[0].fault.clone();
+        for _ in 0..2 {
+            for _ in 0..LASTING {
+                sensors.took(0, Ok(Took::Nothing));
+                assert_eq!(fault(), None, "it may yet come");
+            }
+            sensors.took(0, Ok(Took::Nothing));
+            assert_eq!(fault().as_deref(), Some(NOTHING));
+            sensors.took(0, Ok(Took::New));
+            assert_eq!(fault(), None);
+        }
+        assert_eq!(sensors.states()[0].failures, 2);
     }
 
     #[test]
