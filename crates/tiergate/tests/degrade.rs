@@ -158,9 +158,14 @@ fn what_it_prints_can_be_pasted_into_a_policy() {
     let output = trees.run(&["site", "small"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(!text.contains('\x1b'), "no colours but on a terminal");
-    for part in
-        ["JPEG", "saved", "Largest files that are not smaller", "style.css", "1 images load lazily"]
-    {
+    for part in [
+        "JPEG",
+        "saved",
+        "Largest files that are not smaller",
+        "style.css",
+        "1 images load lazily",
+        "/small/private",
+    ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
     let level = text.lines().find(|line| line.contains("level = ")).expect("it is printed");
@@ -173,6 +178,22 @@ fn what_it_prints_can_be_pasted_into_a_policy() {
     let check = check.arg("check").arg(trees.path("policy.toml")).output().unwrap();
     assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
     assert!(String::from_utf8_lossy(&check.stdout).contains("/small"));
+}
+
+#[test]
+fn dotfiles_are_included_only_if_asked_for_and_go_with_the_next_update() {
+    let trees = Trees::shop();
+    trees.write("site/.htpasswd", b"user:hash");
+    trees.write("site/.git/config", b"x");
+    trees.write("site/.well-known/security.txt", b"x");
+    let report = trees.made(&[]);
+    assert_eq!(paths(&report["left_out"]), [".git", ".htpasswd"]);
+    let is_there = |name: &str| trees.path("small").join(name).exists();
+    assert!(is_there(".well-known/security.txt") && !is_there(".git") && !is_there(".htpasswd"));
+    trees.made(&["--update", "--dotfiles"]);
+    assert!(is_there(".htpasswd") && is_there(".git/config"));
+    trees.made(&["--update"]);
+    assert!(!is_there(".htpasswd") && !is_there(".git"));
 }
 
 #[test]

@@ -49,6 +49,9 @@ pub struct Options {
     /// Link files that are not changed instead of copying them, where the file system can. Never edit a linked file in place
     #[arg(long)]
     link: bool,
+    /// Include files and directories whose names begin with a dot; `.well-known` always is
+    #[arg(long)]
+    dotfiles: bool,
     /// Longest image or page that is read; longer ones are copied
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = bytes)]
     file_max: u64,
@@ -138,6 +141,7 @@ fn settings(options: &Options) -> Settings {
         page_defaults,
         images_max,
         link,
+        dotfiles: options.dotfiles,
         update,
         dry_run,
         bounds,
@@ -175,6 +179,7 @@ fn usage(target: &Path) -> String {
     let name = name.as_deref().unwrap_or("degraded_content");
     format!(
         "\nHave the origin serve it below /{name}, and make it the lowest level of an [[adaptation]]; without a tree the next one is the full content:\n  \
-         level = [{{ tree = \"/{name}\" }}, {{}}]\n"
+         level = [{{ tree = \"/{name}\" }}, {{}}]\n\
+         What the origin protects by path, such as /private, it must protect below /{name}, too: /{name}/private.\n"
     )
 }

@@ -85,7 +85,7 @@ fn is_pending(root: &Path, path: &Path, earlier: &Entry, later: &Entry) -> bool 
 #[derive(Debug)]
 pub(super) struct Place {
     root: PathBuf,
-    list: Mutex<File>,
+    list: Mutex<List<File>>,
     /// Locked until dropped.
     _lock: File,
 }
@@ -119,7 +119,8 @@ impl Place {
         let mut list = open.open(own.join(LIST)).with_context(context)?;
         // After a line that was cut off.
         list.write_all(b"\n").with_context(context)?;
-        Ok(Place { root: root.to_owned(), list: Mutex::new(list), _lock: lock })
+        let list = Mutex::new(List { to: list, is_cut: false });
+        Ok(Place { root: root.to_owned(), list, _lock: lock })
     }
 
     /// Writes new content, with mode and time of modification of the source.
@@ -254,8 +255,30 @@ impl Place {
     ) -> io::Result<()> {
         check_parents(&self.root, &source.path)?;
         let line = manifest::line(&source.path, entry);
-        self.list.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes())?;
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).add(&line)?;
         put()
+    }
+}
+
+/// The list of what was made, to which lines are added.
+#[derive(Debug)]
+struct List<W> {
+    to: W,
+    /// Whether the last line may have been cut off, as where the disk is full.
+    is_cut: bool,
+}
+
+impl<W: Write> List<W> {
+    /// Adds a line, which has its end.
+    fn add(&mut self, line: &str) -> io::Result<()> {
+        if self.is_cut {
+            // What is there of the last one is no part of this one.
+            self.to.write_all(b"\n")?;
+        }
+        self.is_cut = true;
+        self.to.write_all(line.as_bytes())?;
+        self.is_cut = false;
+        Ok(())
     }
 }
 
@@ -279,6 +302,33 @@ mod tests {
     use super::super::answer::{Page, Why};
     use super::super::tree::What;
     use super::*;
+
+    /// A disk with room for so many bytes.
+    struct Disk(Vec<u8>, usize);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let count = bytes.len().min(self.1 - self.0.len());
+            self.0.extend_from_slice(&bytes[..count]);
+            if count == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(count) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_spoils_no_other() {
+        let mut list = List { to: Disk(Vec::new(), 8), is_cut: false };
+        list.add("one\n").unwrap();
+        list.add("second\n").unwrap_err();
+        list.add("third\n").unwrap_err();
+        list.to.1 = 100;
+        list.add("4th\n").unwrap();
+        list.add("5th\n").unwrap();
+        assert_eq!(String::from_utf8_lossy(&list.to.0), "one\nseco\n4th\n5th\n");
+    }
 
     #[test]
     fn a_long_list_is_read_in_time_that_grows_with_its_length() {

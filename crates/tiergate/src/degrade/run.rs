@@ -13,7 +13,7 @@ use super::place::{self, Place};
 use super::plan::{Known, Plan, Step, how, is_stale, plan};
 use super::report::{Item, Report};
 use super::settings::Settings;
-use super::tree::{Source, Stamp, Walked, What, look, open_below, walk};
+use super::tree::{Source, Stamp, Walked, What, look, open_below, target_fault, walk};
 use anyhow::{Context, ensure};
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
@@ -48,7 +48,7 @@ pub fn run(
     html::check(&settings.strip)?;
     let (from, to) = roots(from, to)?;
     place::check(&to, settings.update)?;
-    let walked = walk(&from, settings.bounds.files_max)?;
+    let walked = walk(&from, settings.bounds.files_max, settings.dotfiles)?;
     let place = if settings.dry_run { None } else { Some(Place::open(&from, &to)?) };
     let entries = place::read_entries(&to, settings.bounds.files_max)?;
     ensure!(
@@ -254,10 +254,18 @@ impl Work<'_> {
             (What::File, _) => self.file(source, entry),
             (_, None) => Ok(entry),
             (What::Directory, Some(place)) => place.directory(source, entry),
-            (What::Link, Some(place)) => fs::read_link(self.from.join(&source.path))
-                .and_then(|target| place.link(source, &target, entry)),
+            (What::Link, Some(place)) => self.link(place, source, entry),
         };
         made.map_err(|fault| fault.to_string())
+    }
+
+    fn link(&self, place: &Place, source: &Source, entry: Entry) -> io::Result<Entry> {
+        let target = fs::read_link(self.from.join(&source.path))?;
+        // It may be another one than when the tree was read.
+        match target_fault(&source.path, &target) {
+            Some(why) => Err(io::Error::other(why)),
+            None => place.link(source, &target, entry),
+        }
     }
 
     fn file(&self, source: &Source, mut entry: Entry) -> io::Result<Entry> {

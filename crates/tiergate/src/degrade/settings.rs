@@ -19,6 +19,8 @@ pub struct Settings {
     pub images_max: Option<u32>,
     /// Whether files that are not changed are hard links to the original.
     pub link: bool,
+    /// Whether files and directories whose names begin with a dot are included; `.well-known` always is.
+    pub dotfiles: bool,
     /// Whether the target may be a tree that was made before.
     pub update: bool,
     /// Whether nothing is written.
@@ -75,6 +77,7 @@ impl Default for Settings {
             page_defaults: true,
             images_max: None,
             link: false,
+            dotfiles: false,
             update: false,
             dry_run: false,
             bounds: Bounds::default(),

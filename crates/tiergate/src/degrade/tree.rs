@@ -85,11 +85,12 @@ pub(super) fn look(path: &Path) -> Option<(What, Stamp)> {
     Some((what, Stamp::of(&metadata)))
 }
 
-/// Reads the tree below a directory, whose path must be canonical. Symbolic links are not followed.
+/// Reads the tree below a directory, whose path must be canonical. Symbolic links are not followed. Without `dotfiles`, what has a name
+/// that begins with a dot is left out, with what is below it: servers often keep such files from clients by path, which does not hold for another tree.
 ///
 /// # Errors
 /// When there is more than the bound, or the root cannot be read.
-pub(super) fn walk(root: &Path, files_max: usize) -> anyhow::Result<Walked> {
+pub(super) fn walk(root: &Path, files_max: usize, dotfiles: bool) -> anyhow::Result<Walked> {
     let mut walked = Walked::default();
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
@@ -114,7 +115,13 @@ pub(super) fn walk(root: &Path, files_max: usize) -> anyhow::Result<Walked> {
                     break;
                 }
             };
-            if path != Path::new(OWN) {
+            if path == Path::new(OWN) {
+                continue;
+            }
+            if !dotfiles && is_dotfile(&path) {
+                let why = "its name begins with a dot: --dotfiles includes such files";
+                walked.left_out.push((path, why.to_owned()));
+            } else {
                 walked.add(root, path, &metadata, &mut folders);
             }
             let number = walked.sources.len() + walked.left_out.len();
@@ -146,25 +153,38 @@ impl Walked {
     }
 }
 
+/// Whether the name begins with a dot. What is in `.well-known` is for everybody (RFC 8615).
+fn is_dotfile(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name.as_encoded_bytes().starts_with(b".") && name != ".well-known"
+}
+
 /// Why a symbolic link is not copied. One that leads out of the tree would serve what is not in it; an absolute one would serve the
 /// original.
 fn link_fault(root: &Path, path: &Path) -> Option<&'static str> {
     let at = root.join(path);
-    match fs::read_link(&at) {
-        Ok(target) if target.is_absolute() => {
-            return Some("a symbolic link with an absolute path");
-        }
-        Ok(target) if !stays_inside(path, &target) => {
-            return Some("a symbolic link that leads out of the tree");
-        }
-        Ok(_) => {}
-        Err(_) => return Some("a symbolic link that cannot be read"),
+    let Ok(target) = fs::read_link(&at) else {
+        return Some("a symbolic link that cannot be read");
+    };
+    if let Some(why) = target_fault(path, &target) {
+        return Some(why);
     }
     // On its way a link may meet others, so what counts is where it arrives.
     match at.canonicalize() {
         Ok(target) if target.starts_with(root) => None,
         Ok(_) => Some("a symbolic link that leads out of the tree"),
         Err(_) => Some("a symbolic link to nothing"),
+    }
+}
+
+/// Why a symbolic link at a path of the tree is not copied, by the text of its target.
+pub(super) fn target_fault(link: &Path, target: &Path) -> Option<&'static str> {
+    if target.is_absolute() {
+        Some("a symbolic link with an absolute path")
+    } else if !stays_inside(link, target) {
+        Some("a symbolic link that leads out of the tree")
+    } else {
+        None
     }
 }
 
@@ -219,6 +239,28 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
+    fn dotfiles_are_left_out_unless_they_are_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = &folder.path().canonicalize().unwrap();
+        for name in [".git/config", "a/.htpasswd", ".well-known/x", "a/b.html"] {
+            fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+            fs::write(root.join(name), "x").unwrap();
+        }
+        let of = |dotfiles| {
+            let walked = walk(root, 100, dotfiles).unwrap();
+            let sources = walked.sources.iter().map(|it| it.path.display().to_string());
+            let out = walked.left_out.iter().map(|it| it.0.display().to_string());
+            (sources.collect::<Vec<_>>().join(" "), out.collect::<Vec<_>>().join(" "))
+        };
+        let (sources, out) = of(false);
+        assert_eq!(sources, ".well-known .well-known/x a a/b.html");
+        assert_eq!(out, ".git a/.htpasswd");
+        let (sources, out) = of(true);
+        assert!(sources.contains(".git/config") && sources.contains("a/.htpasswd"), "{sources}");
+        assert_eq!(out, "");
+    }
+
+    #[test]
     fn links_stay_inside_or_are_left_out() {
         let folder = tempfile::tempdir().unwrap();
         let root = &folder.path().canonicalize().unwrap().join("site");
@@ -240,13 +282,16 @@ mod tests {
         ] {
             symlink(target, root.join(path)).unwrap();
         }
-        let walked = walk(root, 100).unwrap();
+        let walked = walk(root, 100, false).unwrap();
         let links = walked.sources.iter().filter(|it| it.what == What::Link);
         let links: Vec<_> = links.map(|it| it.path.to_str().unwrap()).collect();
         assert_eq!(links, ["d1/d2/up", "d1/ok", "loop", "ok"]);
         let out: Vec<_> = walked.left_out.iter().map(|it| it.0.to_str().unwrap()).collect();
         assert_eq!(out, ["away", "d1/d2/sly", "nothing", "rooted", "self"]);
-        assert!(walk(root, 13).is_ok() && walk(root, 12).is_err());
+        let fault = |link: &str, target: &str| target_fault(Path::new(link), Path::new(target));
+        assert_eq!(fault("d1/ok", "../page"), None);
+        assert!(fault("ok", "/etc/passwd").is_some() && fault("d1/ok", "../../secret").is_some());
+        assert!(walk(root, 13, false).is_ok() && walk(root, 12, false).is_err());
         assert!(check_parents(root, Path::new("d1/d2/x")).is_ok());
         assert!(check_parents(root, Path::new("d1/d2/up/x")).is_err());
         assert!(check_parents(root, Path::new("absent/x")).is_err());
