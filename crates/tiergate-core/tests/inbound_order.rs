@@ -51,6 +51,7 @@ impl World {
             }],
             adaptations: vec![Adaptation {
                 name: "pages".to_owned(),
+                acts: true,
                 source: "cpu".into(),
                 reference,
                 also: Vec::new(),

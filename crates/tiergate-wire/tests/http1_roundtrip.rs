@@ -99,6 +99,19 @@ fn another_path_replaces_the_one_of_the_target() {
 }
 
 #[test]
+fn a_part_is_not_asked_for_where_ranges_are_left_out() {
+    let request =
+        "GET / HTTP/1.1\r\nRANGE: bytes=5-\r\nHost: a\r\nIf-Range:  \"x\"\r\nRanges: x\r\n\r\n";
+    let mut fields = FieldTable::new();
+    let parsed = parse_request(request.as_bytes(), &mut fields, &LIMITS);
+    let Ok(Parsed::Complete(head)) = parsed else { panic!("a good head") };
+    fields.leave_out_ranges();
+    let mut out = Vec::new();
+    write_request_head(&mut out, &head, &fields, &forward(NOTHING, "192.0.2.1", false), &[]);
+    assert_eq!(String::from_utf8_lossy(&out), "GET / HTTP/1.1\r\nHost: a\r\nRanges: x\r\n\r\n");
+}
+
+#[test]
 fn http_1_0_becomes_1_1_with_a_host() {
     plain("GET / HTTP/1.0\r\nA: b\r\n\r\n", "GET / HTTP/1.1\r\nA: b\r\nHost: gate:8080\r\n\r\n");
     plain("GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost: gate:8080\r\n\r\n");

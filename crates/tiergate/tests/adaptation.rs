@@ -40,7 +40,9 @@ fn origin() -> Origin {
     Origin::answering(|request| {
         let level = request.values("tiergate-level").join("+");
         let forged = request.values("tiergate_level").join("+");
-        let body = format!("{} level={level} forged={forged}", request.target);
+        let ranges = [request.values("range"), request.values("if-range")].concat();
+        let ranges: String = ranges.iter().map(|it| format!(" {it}")).collect();
+        let body = format!("{} level={level} forged={forged}{ranges}", request.target);
         let location = match request.target.ends_with("/dir") {
             true => format!("Location: {}/\r\n", request.target),
             false => String::new(),
@@ -121,6 +123,14 @@ fn answers_get_worse_while_the_processor_is_busy_and_better_afterwards() {
     assert_eq!(caches, ["public, max-age=86400", "private, no-store"]);
     assert_eq!(gateway.get("/dir").field("location"), Some("/dir/"), "without the tree");
     assert_eq!(body(&gateway, "/plain"), "/plain level= forged=", "a rule says so");
+    let asked = |client: &mut Client, path: &str| {
+        client.send(format!(
+            "GET {path} HTTP/1.1\r\nHost: a\r\nRange: bytes=5-\r\nIf-Range: \"x\"\r\n\r\n"
+        ));
+        client.answer().text()
+    };
+    assert_eq!(asked(&mut client, "/ranges"), "/low/ranges level=1/2 forged=", "it is whole");
+    assert_eq!(asked(&mut client, "/plain"), "/plain level= forged= bytes=5- \"x\"");
     client.send("GET /..%2f..%2fetc HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.answer().status, 400, "nothing leads out of the tree");
     for path in ["/full/tree/a", "/low", "/low/a", "/x/../low/a", "/l%6fw/a"] {
@@ -190,6 +200,47 @@ fn a_level_may_be_another_pool_and_level_0_is_refused_with_its_reason() {
     assert_eq!(gateway.get("/").field("x-why"), Some("level"));
     let refused = &gateway.status()["classes"][0]["refused"]["level"];
     assert!(refused.as_u64().is_some_and(|count| count > 0), "{refused}");
+}
+
+#[test]
+fn where_a_level_s_pool_is_down_its_tree_is_not_asked_for_elsewhere() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pid_file = folder.path().join("pid");
+    let busy = Busy::start();
+    fs::write(&pid_file, busy.0.id().to_string()).expect("written");
+    let (origin, cheap) = (origin(), origin());
+    let down = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+    let down = down.expect("an address").to_string();
+    let tables = |low: &str, full: &str| {
+        let health = "health = { path = \"/\", interval = \"100ms\", fall = 1 }\n";
+        format!(
+            "[[pool]]\nname = \"low\"\nservers = [{low:?}]\n{health}[[pool]]\nname = \"full\"\nservers = [{full:?}]\n{health}\
+             [[sensor]]\nname = \"server\"\nmeasure = \"cpu\"\npid_file = {:?}\nevery = \"200ms\"\n\
+             [[adaptation]]\nname = \"pages\"\nsensor = \"server\"\nreference = \"1%\"\ngain_margin = 3\n\
+             level = [{{ tree = \"/low\", pool = \"low\" }}, {{ tree = \"/full\", pool = \"full\" }}]\n\
+             [[class]]\nname = \"all\"\nadaptation = \"pages\"\n",
+            pid_file.display().to_string()
+        )
+    };
+    let policy = |low: &str, full: &str| Policy {
+        tables: tables(low, full),
+        ..Policy::of(&[origin.server()])
+    };
+    let gateway = Gateway::start(&policy(&cheap.server(), &cheap.server()));
+    eventually_with_requests("the lowest quality", &gateway, || set_point(&gateway) <= 1.0);
+    assert_eq!(body(&gateway, "/a"), "/low/a level=1/2 forged=");
+    let reload = |low: &str, full: &str| {
+        gateway.write_policy(&policy(low, full).text(&[gateway.address], gateway.admin));
+        assert_eq!(gateway.reload().0, 200);
+    };
+    reload(&down, &cheap.server());
+    eventually_with_requests("full quality", &gateway, || {
+        body(&gateway, "/a") == "/full/a level=2/2 forged="
+    });
+    reload(&down, &down);
+    eventually_with_requests("as without levels", &gateway, || {
+        body(&gateway, "/a") == "/a level= forged="
+    });
 }
 
 #[test]

@@ -212,7 +212,7 @@ fn a_control_moves_the_observed_rate_alone() {
 }
 
 #[test]
-fn an_adaptation_changes_no_path_and_counts_its_levels() {
+fn an_adaptation_gives_full_quality_and_counts_its_levels() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("access.log");
     let origin = Origin::answering(|request| {
@@ -236,11 +236,14 @@ fn an_adaptation_changes_no_path_and_counts_its_levels() {
     let _clients: Vec<_> =
         (0..60).map(|_| std::net::TcpStream::connect(address).expect("it listens")).collect();
     eventually("the lowest quality, as observed", || {
-        (0..5).for_each(|_| assert_eq!(gateway.get("/a").text(), "/a"));
+        (0..5).for_each(|_| assert_eq!(gateway.get("/a").text(), "/full/a"));
         gateway.status()["observed"]["adaptations"][0]["answered"][1].as_u64() > Some(5)
     });
     let status = gateway.status();
     assert_eq!(status.get("adaptations"), None);
+    for path in ["/low/a", "/full/a"] {
+        assert_eq!(gateway.get(path).status, 404, "{path}: trees are reached by levels only");
+    }
     assert_eq!(status["observed"]["adaptations"][0]["name"], "pages");
     assert!(metrics(&gateway).contains(
         "tiergate_observed_adaptation_requests_total{adaptation=\"pages\",level=\"1\"} "

@@ -205,7 +205,18 @@ fn a_pool_s_servers_count_by_their_answers_and_are_told_from_others() {
 #[test]
 fn what_refuses_all_by_a_report_lets_requests_through_again_by_itself() {
     let lines = Arc::new(Mutex::new(String::new()));
-    let origin = reporting(&lines);
+    let told = lines.clone();
+    let origin = Origin::answering(move |request| {
+        let lines = told.lock().expect("no panic").clone();
+        let (kind, upgrade) = ("text/event-stream", "Connection: upgrade\r\nUpgrade: websocket");
+        let body = format!("{} {}", request.method, request.target);
+        match &*request.target {
+            "/events" => format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n:\n"),
+            "/socket" => format!("HTTP/1.1 101 Switching Protocols\r\n{upgrade}\r\n\r\n"),
+            _ => format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: {}\r\n\r\n{body}", body.len()),
+        }
+        .into_bytes()
+    });
     let policy = Policy {
         tables: format!(
             "[[sensor]]\nname = \"app\"\nmeasure = \"orca\"\nmetric = \"cpu_utilization\"\nevery = \"100ms\"\n{}",
@@ -215,6 +226,14 @@ fn what_refuses_all_by_a_report_lets_requests_through_again_by_itself() {
     };
     set(&lines, "cpu_utilization=1.0");
     let gateway = Gateway::start(&policy);
+    // What lasts is no work: a page that stays open keeps nobody out.
+    let upgrade = "Connection: upgrade\r\nUpgrade: websocket\r\n";
+    let lasting = [("/events", "", 200), ("/socket", upgrade, 101)].map(|(path, lines, status)| {
+        let mut client = gateway.client();
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
+        assert_eq!(client.try_head().expect("a head").status, status);
+        client
+    });
     let load = Load::start(gateway.address, 1, Habit::Keep);
     let statuses = || -> Vec<u16> { (0..5).map(|_| gateway.get("/a").status).collect() };
     eventually("all of the only client's requests are refused", || statuses() == [503; 5]);
@@ -226,6 +245,8 @@ fn what_refuses_all_by_a_report_lets_requests_through_again_by_itself() {
     });
     eventually("requests come through again", || statuses() == [200; 5]);
     load.stop().assert_all(&[200, 503]);
+    assert_eq!(gateway.status()["origin"][0]["outstanding"], 2);
+    drop(lasting);
     gateway.assert_conserved();
 }
 

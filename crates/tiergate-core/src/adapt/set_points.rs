@@ -143,6 +143,14 @@ impl SetPoints {
         self.parts.iter().map(|it| it.rate).sum()
     }
 
+    /// Lets more of the clients in that are refused: raises each set point below 1, to 1 at most.
+    pub(crate) fn let_in(&mut self, by: f64) {
+        for part in self.parts.iter_mut().filter(|it| it.set_point < 1.0) {
+            part.set_point = (part.set_point + by).min(1.0);
+            part.is_held = false;
+        }
+    }
+
     /// Moves the set points so that the use of the server changes by so much; returns what it should change besides: less than 0 if they are as low
     /// as they may be. `gain`: by how much it changes if a class that is at a
     /// level gets the next one. `least`: 0 where clients may be refused, or 1.

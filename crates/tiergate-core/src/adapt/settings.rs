@@ -13,6 +13,9 @@ use std::hash::Hasher;
 pub struct Adaptation {
     /// The name in the policy, in status and in metrics.
     pub name: String,
+    /// Whether it decides about levels. One that is only observed does not: every answer is of the highest level, and the trees of the
+    /// others are closed to clients all the same.
+    pub acts: bool,
     /// The source of the readings ([`crate::sense`]); [`Inbound::BACKLOG`]: the requests that wait in the default pool.
     ///
     /// [`Inbound::BACKLOG`]: crate::admit::inbound::Inbound::BACKLOG
@@ -150,6 +153,7 @@ mod tests {
     fn clients_are_spread_evenly_and_alike_everywhere() {
         let settings = Adaptation {
             name: "pages".to_owned(),
+            acts: true,
             source: "cpu".into(),
             reference: Reference::Utilization(8000),
             also: Vec::new(),

@@ -17,8 +17,14 @@ use crate::admit::inbound::PERIOD;
 use crate::names::{AdaptationId, ClassId};
 use crate::time::Moment;
 
+/// After so many periods in a row without a reading, clients that are refused for their level are let in again, more in each period:
+/// where answers bring the readings, none would come while all requests are refused. Slots still protect the server.
+const BLIND_MAX: u32 = 10;
+/// By how much the set points of refused clients rise in each period then.
+const BLIND_RISE: f64 = 0.05;
+
 impl<T> Gate<T> {
-    /// The level of a request's answer; `None`: the plan in force has no such adaptation. `client`: [`Adaptation::client`];
+    /// The level of a request's answer; `None`: the plan in force has no such adaptation that acts. `client`: [`Adaptation::client`];
     /// `is_running`: its session runs already, so that it is not refused. O(adaptations + classes).
     ///
     /// [`Adaptation::client`]: crate::adapt::Adaptation::client
@@ -67,13 +73,22 @@ impl<T> Gate<T> {
 }
 
 impl Adapter {
-    /// There is no reading: all stays as it is.
+    /// There is no reading: all stays as it is, for [`BLIND_MAX`] periods; then refusals become fewer.
     fn is_blind(&mut self, now: Moment) {
         self.watches.iter_mut().for_each(|it| it.is_blind());
         let seconds = now.since(self.since).as_secs_f64();
         self.points.came(seconds, |class| self.traffic.of_class(class));
         self.traffic.end(seconds);
         self.begin(now);
+        self.is_without(true);
+    }
+
+    /// A reading is missing in this period. `may_rise`: no other asks for less.
+    fn is_without(&mut self, may_rise: bool) {
+        self.blind = self.blind.saturating_add(1);
+        if may_rise && self.blind > BLIND_MAX {
+            self.points.let_in(BLIND_RISE);
+        }
         self.state = Adapts::Blind;
     }
 
@@ -119,12 +134,19 @@ impl Adapter {
             floors.step(&Period { costs, levels, model, traffic, seconds, reading }, points);
         }
         self.begin(now);
+        // What is beyond its reference, or says nothing new, lets nobody in.
+        let may_rise = short.is_some_and(|(.., said)| said.error >= 0.0);
         if let Some((_, place, said)) = short {
             let is_full = self.points.parts().iter().all(|it| it.set_point >= f64::from(highest));
             self.short = place;
             self.move_by(place, said, is_full, is_blind);
         }
-        self.state = if is_blind { Adapts::Blind } else { self.what() };
+        if is_blind {
+            self.is_without(may_rise);
+        } else {
+            self.blind = 0;
+            self.state = self.what();
+        }
     }
 
     /// Moves the set points as the reading that is short says. `is_blind`: another one is not known, so that nothing may rise.

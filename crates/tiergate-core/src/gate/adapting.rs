@@ -31,6 +31,8 @@ pub(super) struct Adapter {
     pub(super) short: usize,
     /// Since when the traffic is counted.
     pub(super) since: Moment,
+    /// Periods in a row in which a reading was missing.
+    pub(super) blind: u32,
     pub(super) state: Adapts,
 }
 
@@ -43,7 +45,7 @@ pub enum Adapts {
     Adapts,
     /// All get the least that there is, and the reading is beyond its reference all the same.
     Lowest,
-    /// There is no reading, or one of another kind: the levels stay.
+    /// There is no reading, or one of another kind: the levels stay, but clients that they refuse are let in again after a while.
     Blind,
 }
 
@@ -145,21 +147,36 @@ impl Adapting {
         }
     }
 
-    /// A request was refused on arrival.
-    pub(super) fn refused(&mut self, adapted: Option<Adapted>, class: ClassId, reason: Reason) {
+    /// A request was refused on arrival. `needs_resource`: one that its requests need beside a slot of the pool. It is refused for want
+    /// of that, which says nothing of what the readings measure.
+    pub(super) fn refused(
+        &mut self,
+        adapted: Option<Adapted>,
+        class: ClassId,
+        needs_resource: bool,
+        reason: Reason,
+    ) {
         let Some(it) = adapted.and_then(|adapted| self.of(adapted.adaptation)) else { return };
         if reason == Reason::Level {
             it.traffic.came(class);
             it.traffic.served(class, 0, 0, Duration::ZERO);
         } else if reason.is_for_want_of_capacity() {
             it.traffic.came(class);
-            it.traffic.lacked();
+            if !needs_resource {
+                it.traffic.lacked();
+            }
         }
     }
 
-    /// A request that waited was refused.
-    pub(super) fn gave_up(&mut self, adapted: Option<Adapted>, reason: Reason) {
+    /// A request that waited was refused; `needs_resource`: as for [`Adapting::refused`].
+    pub(super) fn gave_up(
+        &mut self,
+        adapted: Option<Adapted>,
+        needs_resource: bool,
+        reason: Reason,
+    ) {
         if reason.is_for_want_of_capacity()
+            && !needs_resource
             && let Some(it) = adapted.and_then(|adapted| self.of(adapted.adaptation))
         {
             it.traffic.lacked();
@@ -169,7 +186,8 @@ impl Adapting {
     /// Follows a plan: an adaptation that is known keeps its set points and what it has learned.
     pub(super) fn reconfigure(&mut self, now: Moment, plan: &Plan) {
         let mut former = std::mem::take(&mut self.list);
-        for (id, settings) in plan.adaptation_ids().iter().zip(&plan.adaptations) {
+        let all = plan.adaptation_ids().iter().zip(&plan.adaptations);
+        for (id, settings) in all.filter(|(_, settings)| settings.acts) {
             let known = former.iter().position(|it| it.id == *id);
             let mut it = match known {
                 Some(place) => former.swap_remove(place),
@@ -201,6 +219,7 @@ impl Adapter {
             watches: settings.watched().map(Watch::new).collect(),
             short: 0,
             since: now,
+            blind: 0,
             state: Adapts::Blind,
         }
     }

@@ -271,7 +271,8 @@ impl<T> Pool<T> {
             }
         };
         self.refuse(arrival, reason);
-        common.adapting.refused(arrival.adapted, class, reason);
+        let needs_resource = self.needs_resource(&arrival);
+        common.adapting.refused(arrival.adapted, class, needs_resource, reason);
         self.count_refusal(common, now, class, arrival.running, arrival.flow, reason);
         Some(reason)
     }
@@ -339,13 +340,19 @@ impl<T> Pool<T> {
         reason: Reason,
     ) -> Verdict {
         self.account.refused(arrival.class, reason);
-        common.adapting.refused(arrival.adapted, arrival.class, reason);
+        let needs_resource = self.needs_resource(arrival);
+        common.adapting.refused(arrival.adapted, arrival.class, needs_resource, reason);
         self.count_refusal(common, now, arrival.class, arrival.running, arrival.flow, reason);
         Verdict::Reject(reason)
     }
 }
 
 impl<T> Pool<T> {
+    /// Whether the request needs something of this pool beside a slot.
+    fn needs_resource(&self, arrival: &Arrival) -> bool {
+        self.lanes.at(self.lane_of(arrival)).resource.is_some()
+    }
+
     /// A request as shedding sees it. O(classes).
     pub(super) fn candidate(&self, arrival: &Arrival) -> Candidate {
         let Arrival { class, flow, importance, running, requests, connection, .. } = *arrival;

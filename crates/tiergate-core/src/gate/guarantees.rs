@@ -48,6 +48,7 @@ fn spec(sites: &[Option<Guarantee>]) -> Spec {
         slots: Slots::Fixed(100_000),
         adaptations: vec![Adaptation {
             name: "pages".to_owned(),
+            acts: true,
             source: "cpu".into(),
             reference: Reference::Utilization(5800),
             also: Vec::new(),
@@ -154,7 +155,7 @@ impl World {
                 let first_byte = Some(Duration::from_millis(5));
                 Outcome { first_byte, bytes, ..Outcome::without_answer(End::Served) }
             } else {
-                self.gate.common.adapting.gave_up(slot.adapted, Reason::DeadlineExpired);
+                self.gate.common.adapting.gave_up(slot.adapted, false, Reason::DeadlineExpired);
                 Outcome::without_answer(End::Preempted)
             };
             self.gate.finish(self.now, slot, outcome);

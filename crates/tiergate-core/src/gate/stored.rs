@@ -70,7 +70,7 @@ impl<T> Pool<T> {
         }
         if reason == Reason::Level {
             // The law counts on it that such a request does not use the server.
-            common.adapting.refused(arrival.adapted, arrival.class, reason);
+            common.adapting.refused(arrival.adapted, arrival.class, false, reason);
         }
         Err(self.serve_copy(arrival, Instead::Refusal))
     }

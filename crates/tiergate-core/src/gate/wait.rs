@@ -437,7 +437,8 @@ impl<T> Pool<T> {
         if !again {
             self.account.refused(class, reason);
         }
-        common.adapting.gave_up(adapted, reason);
+        let needs_resource = self.lanes.at(lane).resource.is_some();
+        common.adapting.gave_up(adapted, needs_resource, reason);
         self.count_refusal(common, now, class, running, flow, reason);
         let wake = self.backlog.settle(ticket, State::Refused(reason));
         common.effects.wake(wake);

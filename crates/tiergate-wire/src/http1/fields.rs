@@ -213,6 +213,13 @@ impl<'b> FieldTable<'b> {
         }
     }
 
+    /// Leaves `Range` and `If-Range` out of what is written: the answer is to be whole, which a server may always send
+    /// (RFC 9110 §14.2).
+    pub fn leave_out_ranges(&mut self) {
+        self.set_kind(b"range", Kind::Hop);
+        self.set_kind(b"if-range", Kind::Hop);
+    }
+
     /// Makes the line of `Host` one that is not copied.
     #[cold]
     pub(super) fn drop_host_line(&mut self) {

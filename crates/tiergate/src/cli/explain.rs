@@ -382,6 +382,9 @@ fn adaptation(plan: &Plan, found: &Match) -> Option<String> {
     let settings = plan.adaptation(plan.adaptation_of(found)?)?;
     let who = if found.adaptation.is_some() { "a rule" } else { "its class" };
     let Adaptation { name, levels, .. } = settings;
+    if !settings.acts {
+        return Some(format!("its answer is of full quality: {name} is only observed"));
+    }
     let site = plan.class(found.class).map(|class| plan.site_of(class));
     let share = site.zip(settings.costs).and_then(|(site, costs)| {
         let id = plan.class(found.class)?.site;

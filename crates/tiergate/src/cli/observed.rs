@@ -5,7 +5,7 @@ use crate::config::meant::Policy;
 use crate::config::{adaptation, class, class_name, policer};
 use std::collections::HashMap;
 use tiergate_core::class::Class;
-use tiergate_core::names::SiteId;
+use tiergate_core::names::{AdaptationId, SiteId};
 use tiergate_core::plan::Plan;
 
 /// A line for each.
@@ -48,7 +48,7 @@ fn classes(plan: &Plan, whole: &Plan) -> Vec<String> {
             let policer = whole.policer(id).map_or("", |it| &it.name);
             lines.push(format!("class {name}: policed by {policer}"));
         }
-        if let Some(id) = class.adaptation.filter(|_| in_force.adaptation.is_none()) {
+        if let Some(id) = class.adaptation.filter(|id| !acts(plan, *id)) {
             lines.push(format!("class {name}: quality by {}", adaptation::name(id, whole)));
         }
         if class.refuse_at != in_force.refuse_at {
@@ -119,6 +119,11 @@ fn policers(plan: &Plan, whole: &Plan) -> Vec<String> {
 
 fn adaptations(plan: &Plan, whole: &Plan) -> Vec<String> {
     let all = adaptation::words(whole).into_iter().zip(whole.adaptation_ids());
-    let observed = all.filter(|(_, id)| plan.adaptation(**id).is_none());
+    let observed = all.filter(|(_, id)| !acts(plan, **id));
     observed.map(|(words, _)| format!("adaptation {words}")).collect()
+}
+
+/// Whether an adaptation decides in force.
+fn acts(plan: &Plan, id: AdaptationId) -> bool {
+    plan.adaptation(id).is_some_and(|it| it.acts)
 }

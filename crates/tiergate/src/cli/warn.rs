@@ -330,7 +330,7 @@ fn adaptations(policy: &Policy, warnings: &mut Vec<String>) {
     let by_class = plan.classes.iter().filter_map(|it| it.adaptation);
     let used: Vec<_> = by_rule.chain(by_class).collect();
     for (id, settings) in plan.adaptation_ids().iter().zip(&plan.adaptations) {
-        if !used.contains(id) {
+        if settings.acts && !used.contains(id) {
             warnings.push(format!("adaptation {}: never referenced", settings.name));
         }
     }

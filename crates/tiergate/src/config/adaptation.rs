@@ -26,7 +26,7 @@ section! {
     pub(super) struct AdaptationKeys {
         /// The name by which rules and classes refer to it.
         name: Option<String> = Name.required("write name = \"…\"");
-        /// Whether it is in force, `"enforce"`; or only [observed](#mode-parts-of-a-policy-that-are-observed), `"observe"`: in force there is no such adaptation, and every answer is full.
+        /// Whether it is in force, `"enforce"`; or only [observed](#mode-parts-of-a-policy-that-are-observed), `"observe"`: in force every answer is full, from the last level's `tree` and `pool`, and the trees are closed as ever.
         mode: Mode = MODE.or("enforce");
         /// The [`[[sensor]]`](#sensor-what-is-measured-of-the-machine) whose reading is held at the reference, one that measures a share or a
         /// queue; or `"backlog"`: the requests that wait in the queue of `[origin]`.
@@ -70,7 +70,7 @@ section! {
     /// A level of quality.
     pub(super) struct LevelKeys {
         /// What is put before the path, which is in normal form: `"/degraded_content"`. A client that asks for a path below a tree gets 404, and
-        /// `Location` comes back without the tree.
+        /// `Location` comes back without the tree. What the origin protects by path it must protect below the tree, too.
         tree: Option<String> = TREE.optional("nothing");
         /// The pool that takes the request, in place of its rule's or class's.
         pool: Option<String> = TEXT.optional("its rule's, or else its class's");
@@ -142,9 +142,10 @@ pub(super) fn level_pools(raw: &[At<AdaptationKeys>]) -> Vec<String> {
     levels.filter_map(|level| level.value.pool.clone()).collect()
 }
 
-/// The adaptations, of these pools and by these sensors.
+/// The adaptations, of these pools and by these sensors. `is_whole`: those that are observed act, too.
 pub(super) fn adaptations(
     raw: Vec<At<AdaptationKeys>>,
+    is_whole: bool,
     sensors: &[Sensor],
     pools: &Pools,
     paths: Handling,
@@ -177,6 +178,7 @@ pub(super) fn adaptations(
         };
         let adaptation = Adaptation {
             name,
+            acts: is_whole || !raw.mode.is_observe(),
             source: source.into(),
             reference,
             also: raw.also.into_iter().filter_map(also).collect(),
@@ -219,6 +221,10 @@ pub(crate) fn words(plan: &Plan) -> Vec<String> {
             }
         });
         let levels: Vec<String> = levels.collect();
+        if !it.acts {
+            let full = levels.last().map_or("", |it| it);
+            return format!("{}: only observed, and every answer is of level {full}", it.name);
+        }
         let refuses = if it.refuses { "0 (refused), " } else { "" };
         let watched = it.watched().map(|Watched { source, reference }| {
             let source = match &*source {

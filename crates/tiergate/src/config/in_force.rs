@@ -2,14 +2,20 @@
 //!
 //! Names that the rest gives to what is not there are left out with it: of a rule or class the policer or the
 //! adaptation, of a policer the share of a class, of a score the band, of a class the backlog at which it is refused.
+//!
+//! An adaptation says where the files are as well, so one with trees, or with a pool for full quality, stays: it gives every answer full
+//! quality from there, and its trees stay closed.
 
+use super::adaptation::AdaptationKeys;
 use super::class::TriggerKeys;
 use super::inbound::ControlKeys;
 use super::let_through::let_through;
+use super::mode::Mode;
 use super::observed_parts::ObservedParts;
 use super::place::{At, Place};
 use super::policer::Police;
 use super::policy::Root;
+use std::collections::HashSet;
 
 /// What is left of a policy.
 pub(super) struct InForce {
@@ -24,12 +30,12 @@ impl ObservedParts {
         root.class.retain(|it| !is_in(&it.value.name, |name| self.has_class(name)));
         root.site.retain(|it| !is_in(&it.value.name, |name| self.has_site(name)));
         root.policer.retain(|it| !is_in(&it.value.name, |name| self.has_policer(name)));
-        root.adaptation.retain(|it| !is_in(&it.value.name, |name| self.has_adaptation(name)));
+        let adaptations = self.take_adaptations(&mut root.adaptation);
         root.shedding = root.shedding.filter(|it| !it.mode.is_observe());
         self.take_police(&mut root.police);
         for At { value: class, .. } in &mut root.class {
             self.take_police(&mut class.police);
-            class.adaptation = class.adaptation.take().filter(|name| !self.has_adaptation(name));
+            class.adaptation = class.adaptation.take().filter(|name| adaptations.contains(name));
             class.refuse_at.retain_mut(|it| self.has_backlog(&mut it.value));
         }
         for At { value: policer, .. } in &mut root.policer {
@@ -49,8 +55,9 @@ impl ObservedParts {
                 continue;
             }
             self.take_police(&mut rule.value.police);
-            let is_observed = |name: &Option<String>| is_in(name, |it| self.has_adaptation(it));
-            rule.value.adaptation = rule.value.adaptation.take().filter(|name| !is_observed(name));
+            let is_left =
+                |name: &Option<String>| name.as_ref().is_none_or(|it| adaptations.contains(it));
+            rule.value.adaptation = rule.value.adaptation.take().filter(is_left);
             kept.push(rule);
             rules.push(index);
         }
@@ -59,6 +66,22 @@ impl ObservedParts {
             let_through(&mut root, place);
         }
         InForce { root, rules }
+    }
+
+    /// Takes away what adaptations that are observed decide; returns the names of those that are left.
+    fn take_adaptations(&self, all: &mut Vec<At<AdaptationKeys>>) -> HashSet<String> {
+        for At { value: it, .. } in
+            all.iter_mut().filter(|it| self.all || it.value.mode.is_observe())
+        {
+            (it.mode, it.cost) = (Mode::Observe, None);
+        }
+        let leads = |it: &AdaptationKeys| {
+            let mut levels = it.level.iter().map(|it| &it.value);
+            it.level.last().is_some_and(|it| it.value.pool.is_some())
+                || levels.any(|it| it.tree.is_some())
+        };
+        all.retain(|it| !it.value.mode.is_observe() || leads(&it.value));
+        all.iter().filter_map(|it| it.value.name.clone()).collect()
     }
 
     /// Takes away a policer that is observed, or its control.
@@ -199,6 +222,31 @@ mod tests {
             policy.rules[0].rule.adaptation.is_none() && policy.rules[1].rule.adaptation.is_some()
         );
         assert_eq!(whole.plan.adaptations[0].sites.len(), 1);
+    }
+
+    #[test]
+    fn an_observed_adaptation_still_says_where_the_files_are() {
+        let levels = "[{ tree = \"/low\", pool = \"low\" }, { tree = \"/full\" }]";
+        let tables = |mode: &str| {
+            format!(
+                "pool = [{{ name = \"low\", servers = [\"b:1\"] }}]\n\
+                 [[adaptation]]\nname = \"q\"\n{mode}sensor = \"backlog\"\nrefuse = true\nlevel = {levels}\n\
+                 [[adaptation]]\nname = \"plain\"\n{mode}sensor = \"backlog\"\nlevel = [{{}}, {{}}]\n\
+                 [[class]]\nname = \"a\"\nadaptation = \"q\"\n[[class]]\nname = \"b\"\nadaptation = \"plain\"\n\
+                 [[rule]]\npath = \"/b\"\nadaptation = \"q\"\n[[rule]]\npath = \"/c\"\nadaptation = \"plain\"\nslots = 2\n"
+            )
+        };
+        let all = "mode = \"observe\"\n".to_owned() + &tables("");
+        for text in [tables("mode = \"observe\"\n"), all] {
+            let (policy, whole) = both(&text);
+            let [it] = &policy.plan.adaptations[..] else { panic!("the other leads nowhere") };
+            assert!(!it.acts && whole.plan.adaptations.iter().all(|it| it.acts));
+            assert_eq!(policy.plan.classes[0].adaptation, whole.plan.classes[0].adaptation);
+            assert_eq!(policy.plan.classes[1].adaptation, None);
+            let by_rule: Vec<_> = policy.rules.iter().map(|it| it.rule.adaptation).collect();
+            assert_eq!(by_rule, [whole.rules[0].rule.adaptation, None]);
+            assert!(policy.plan.is_in_tree(b"/low/a") && policy.plan.is_in_tree(b"/full"));
+        }
     }
 
     #[test]

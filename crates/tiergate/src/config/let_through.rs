@@ -2,7 +2,7 @@
 //!
 //! What stays is where requests go and what protects the gateway itself. Classes stay as names, since they say
 //! which pool takes their requests, and how answers are marked; nothing else of them takes effect while every request
-//! has its slot at once. Rules that refuse have been left out, as if they were not written.
+//! has its slot at once. Rules that refuse have been left out, as if they were not written, and so has what adaptations decide.
 
 use super::class::ClassKeys;
 use super::place::{At, Place};
@@ -25,7 +25,6 @@ pub(super) fn let_through(root: &mut Root, place: &Place) {
     root.site.clear();
     root.policer.clear();
     root.police = None;
-    root.adaptation.clear();
     root.resource.clear();
     root.shedding = None;
     root.refusal.value.block = None;
@@ -56,7 +55,6 @@ fn class(class: &mut ClassKeys) {
     class.refuse_at.clear();
     class.site = None;
     class.resource = None;
-    class.adaptation = None;
     class.share = None;
     class.reserve = 0.0;
     class.order = None;
@@ -72,7 +70,6 @@ fn rule(rule: &mut RuleKeys) {
     rule.deadline = None;
     rule.police = None;
     rule.resource = None;
-    rule.adaptation = None;
     // Enough of those that take many would fill even this many slots.
     rule.slots = None;
     rule.deadline_header = None;

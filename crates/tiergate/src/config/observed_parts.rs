@@ -81,10 +81,6 @@ impl ObservedParts {
         self.policers.contains(name)
     }
 
-    pub(super) fn has_adaptation(&self, name: &str) -> bool {
-        self.adaptations.contains(name)
-    }
-
     /// Whether a rule is observed, by itself or because its class is.
     pub(super) fn has_rule(&self, rule: &RuleKeys) -> bool {
         rule.mode.is_observe() || rule.class.as_ref().is_some_and(|class| self.has_class(class))

@@ -309,7 +309,8 @@ pub(super) fn meant(
     let resources = resources(raw.resource, &pools, Interning::of(&mut names.resources));
     let known = Interning::of(&mut names.adaptations);
     let paths = raw.forwarding.value.path;
-    let adaptations = adaptations(raw.adaptation, &sensors, &pools, paths, known);
+    let adaptations =
+        adaptations(raw.adaptation, numbered.is_none(), &sensors, &pools, paths, known);
     let mut interning = Interning::of(&mut names.sites);
     // A site without a name has none of its own, but is a fault anyway.
     let site_places = site_places.iter().chain(std::iter::repeat(place));

@@ -33,7 +33,7 @@ use tiergate_core::time::Moment;
 pub(crate) enum Work {
     /// Requests are in progress; or there could be none, because no server is usable.
     Busy,
-    /// No request is in progress.
+    /// No request is in progress, tunnels and streams apart: they may last for days, and do little.
     Idle {
         /// So many times a request was sent to one of them, or could not be, so far.
         sent: u64,
@@ -138,7 +138,9 @@ impl Origin {
     pub(crate) fn work(&self) -> Work {
         let states = self.states();
         let is_usable = states.iter().any(|it| it.usable);
-        match is_usable && states.iter().all(|it| it.outstanding == 0) {
+        let lasting = self.servers.iter().map(|it| it.lasting.load(Ordering::Relaxed));
+        match is_usable && states.iter().zip(lasting).all(|(it, lasting)| it.outstanding <= lasting)
+        {
             // Whether it came to be sent, or could not be.
             true => Work::Idle { sent: self.servers.iter().map(|it| it.counters.tried()).sum() },
             false => Work::Busy,
@@ -248,6 +250,8 @@ pub struct Place {
     finding: Finding,
     /// What went wrong, for the log.
     why: &'static str,
+    /// Whether its request has become a tunnel or a stream.
+    is_lasting: bool,
 }
 
 impl Place {
@@ -296,7 +300,8 @@ impl Place {
 
     fn at(origin: &Arc<Origin>, index: usize, picked: Moment) -> Self {
         let origin = origin.clone();
-        Place { origin, index, picked, took: None, finding: Finding::Nothing, why: "" }
+        let (took, finding, why, is_lasting) = (None, Finding::Nothing, "", false);
+        Place { origin, index, picked, took, finding, why, is_lasting }
     }
 
     /// The server's bit among those tried.
@@ -323,6 +328,13 @@ impl Place {
     pub fn answered(&mut self, now: Moment, status: u16) {
         self.found(status);
         self.took = Some(now.since(self.picked));
+    }
+
+    /// The request has become a tunnel or a stream: it stays outstanding, and is no work any more. Once is enough.
+    pub fn lasts(&mut self) {
+        if !std::mem::replace(&mut self.is_lasting, true) {
+            self.server().lasting.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// How long the request has been with the server.
@@ -397,6 +409,10 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        if self.is_lasting {
+            // Before it is no longer outstanding: else others would not count for a moment.
+            self.server().lasting.fetch_sub(1, Ordering::Relaxed);
+        }
         let (origin, now) = (&self.origin, clock::recent());
         let mut state = origin.state();
         let change = state.done(now, &origin.lineup, self.index, self.picked, self.finding);
@@ -409,70 +425,4 @@ impl Drop for Place {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_keeps_its_counts_over_a_reload() {
-        let settings = |servers: &str| {
-            let text = format!("[origin]\nservers = [{servers}]\n");
-            crate::config::parse(&text, "policy").expect("a policy").origin
-        };
-        let counters = Counters::new(1);
-        let before =
-            Origin::new(settings("\"10.0.0.1:1\", \"10.0.0.2:1\""), None, &counters).expect("few");
-        before.servers[1].counters.connects.add(7);
-        let servers = settings("\"10.0.0.2:1\", \"10.0.0.3:1\"");
-        let after = Origin::new(servers, Some(&before), &counters).expect("few");
-        assert_eq!(after.servers[0].counters.connects.total(), 7);
-        assert_eq!(after.servers[1].counters.connects.total(), 0);
-        // Also when it had gone for a while.
-        let gone = Origin::new(settings("\"10.0.0.3:1\""), Some(&after), &counters).expect("few");
-        let back = Origin::new(settings("\"10.0.0.2:1\""), Some(&gone), &counters).expect("few");
-        assert_eq!(back.servers[0].counters.connects.total(), 7);
-    }
-
-    /// A listener that takes a connection, and a port that none has.
-    fn up_and_down() -> (std::net::TcpListener, [SocketAddr; 2]) {
-        let [up, down] =
-            [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").expect("free"));
-        let addresses = [&up, &down].map(|it| it.local_addr().expect("bound"));
-        drop(down);
-        (up, addresses)
-    }
-
-    #[tokio::test]
-    async fn the_address_that_takes_connections_is_kept_to() {
-        let (_listener, [up, down]) = up_and_down();
-        let settings = crate::config::parse("[origin]\nservers = [\"app.test:80\"]\n", "policy")
-            .expect("a policy")
-            .origin;
-        let origin = Origin::new(settings, None, &Counters::new(1)).expect("few");
-        let server = &origin.servers[0];
-        server.resolved.store(Arc::new(vec![down, up]));
-        server.connect(Duration::from_secs(1), || None).await.expect("one of them takes it");
-        assert_eq!(**server.resolved.load(), [up, down]);
-    }
-
-    #[test]
-    fn a_name_with_several_addresses_becomes_several_servers_that_keep_their_counts() {
-        let settings = crate::config::parse("[origin]\nservers = [\"app.test:80\"]\n", "policy")
-            .expect("a policy")
-            .origin;
-        let counters = Counters::new(1);
-        let origin = Origin::new(settings, None, &counters).expect("few");
-        let found = |addresses: &[&str]| {
-            let addresses = addresses.iter().map(|it| it.parse().expect("an address")).collect();
-            origin.known.names().found(&origin.settings.servers[0], addresses);
-            origin.renewed(&counters).expect("few")
-        };
-        let two = found(&["10.0.0.1:80", "10.0.0.2:80"]);
-        let names = |origin: &Origin| origin.servers.iter().map(|it| it.name).collect::<Vec<_>>();
-        assert_eq!(names(&two), ["10.0.0.1:80", "10.0.0.2:80"]);
-        assert_eq!(two.named(1), &Server::Tcp("app.test".into(), 80), "as checks call it");
-        two.servers[1].counters.connects.add(7);
-        let moved = found(&["10.0.0.3:80", "10.0.0.2:80"]);
-        assert_eq!(names(&moved), ["10.0.0.2:80", "10.0.0.3:80"]);
-        assert_eq!(moved.servers[0].counters.connects.total(), 7);
-    }
-}
+mod tests;

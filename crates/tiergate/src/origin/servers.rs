@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tiergate_core::origin::{ServerId, Servers};
@@ -34,6 +34,8 @@ pub struct OriginServer {
     pub(super) resolved: ArcSwap<Vec<SocketAddr>>,
     /// A connect failed since the name was last looked up.
     pub(super) stale: AtomicBool,
+    /// Of the requests in progress, those that have become tunnels or streams.
+    pub(super) lasting: AtomicU32,
 }
 
 /// All servers that a policy ever named.
@@ -87,6 +89,7 @@ impl OriginServer {
             counters: ServerCounters::default(),
             stale: AtomicBool::new(resolved.is_empty()),
             resolved: ArcSwap::from_pointee(resolved),
+            lasting: AtomicU32::new(0),
         }
     }
 

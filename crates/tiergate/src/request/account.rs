@@ -116,7 +116,7 @@ fn log(
     let (pool, plan) = (facts.arrival.pool, &config.policy.plan);
     let policer = record.policer.and_then(|id| plan.policer(id));
     let duration = clock::now().since(record.arrived);
-    let level = Quality::of(plan, &facts.arrival).map(|it| it.text());
+    let level = Quality::of(plan, &facts.arrival).and_then(|it| it.text());
     let entry = Entry {
         time: SystemTime::now() - duration,
         client: facts.client,

@@ -134,6 +134,10 @@ fn decide_in<'d, C: Client>(
         Entry::Later(_) => Format::accepted(fields),
     };
     let quality = Quality::of(&config.policy.plan, &facts.arrival);
+    if quality.is_some_and(|it| it.is_less()) {
+        // A client would put the part together with what it has of the full answer.
+        table.leave_out_ranges();
+    }
     let head = match entry {
         Entry::Stored(_) => buffers::text(),
         _ => origin_head::<C>(config, peer, trusted, &head, &table, quality),
@@ -238,7 +242,7 @@ fn origin_head<C: Client>(
 ) -> Vec<u8> {
     let path = quality.and_then(|it| it.path(head.path));
     let head = &path.as_ref().map_or(*head, |path| head.with_path(path));
-    let level = quality.map(|it| it.text());
+    let level = quality.and_then(|it| it.text());
     let mut out = buffers::text();
     let mut listener = [0; LISTENER_LEN_MAX];
     let mut add = config.policy.forwarding;

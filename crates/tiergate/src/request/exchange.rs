@@ -18,6 +18,7 @@ use crate::buffers::Buffer;
 use crate::client::seam::Client;
 use crate::clock;
 use crate::door::SlotGuard;
+use crate::origin::Place;
 use crate::shared::Counted;
 use crate::stream::poll_fill_held;
 use std::future::poll_fn;
@@ -189,6 +190,7 @@ impl<C: Client> Request<'_, '_, C> {
         };
         // The slot is free: what a tunnel costs the origin is not known.
         self.end(End::Upgraded);
+        self.place.iter_mut().for_each(Place::lasts);
         let mut outbox = Outbox::new(std::mem::take(&mut self.head));
         let flushed = self.flush(&mut outbox, None).await;
         self.head = outbox.into_head();

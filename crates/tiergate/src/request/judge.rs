@@ -177,15 +177,18 @@ fn adapt(
     let Some(settings) = plan.adaptation(id) else { return };
     let client = settings.client(input.view);
     let known = shared.door.level(id, found.class, client, arrival.running);
-    // A reload may have taken it away meanwhile; its trees are still ours.
+    // One that is only observed, or that a reload has taken away meanwhile, has no levels; its trees are still ours.
     let full = Adapted { adaptation: id, level: settings.highest() };
-    let adapted = known.unwrap_or(full);
-    arrival.adapted = Some(adapted);
-    let pool = plan.level_pool(adapted);
     let is_usable = |pool| config.pools.of(pool).is_usable();
-    // Worse than a level is only no answer: where its pool is down, the request goes where it would have gone.
-    if let Some(pool) = pool.filter(|pool| plan.usable(*pool, is_usable).is_some()) {
-        arrival.pool = pool;
+    // Worse than a level is only no answer: where its pool is down, the answer is of full quality, and where that has a pool that is
+    // down, too, the request goes where it would have gone, without the tree, which need not be there.
+    for adapted in [known.unwrap_or(full), full] {
+        let pool = plan.level_pool(adapted);
+        if pool.is_none_or(|pool| plan.usable(pool, is_usable).is_some()) {
+            arrival.adapted = Some(adapted);
+            arrival.pool = pool.unwrap_or(arrival.pool);
+            return;
+        }
     }
 }
 

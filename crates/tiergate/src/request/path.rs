@@ -126,8 +126,13 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
         }
     }
 
-    /// If the answer has become a stream, its slot went back then.
-    pub(super) fn note_stream(&self) {
+    /// If the answer has become a stream, its slot went back then, and the server has one request less to work on.
+    pub(super) fn note_stream(&mut self) {
+        if self.stream.found()
+            && let Some(place) = &mut self.place
+        {
+            place.lasts();
+        }
         if let Some(observed) = &self.facts.observed
             && let Some(slot) = self.slot.as_ref().filter(|slot| slot.is_stream())
         {

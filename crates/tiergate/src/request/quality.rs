@@ -28,12 +28,12 @@ impl<'p> Quality<'p> {
         Some(Quality { settings, level: adapted.level.min(settings.highest()) })
     }
 
-    /// As the origin is told, and logs say: `2/3`.
-    pub(crate) fn text(&self) -> ArrayString<8> {
+    /// As the origin is told, and logs say: `2/3`; `None`: nothing is said of it, because the adaptation is only observed.
+    pub(crate) fn text(&self) -> Option<ArrayString<8>> {
         let mut text = ArrayString::new();
         write!(text, "{}/{}", self.level, self.settings.highest())
             .expect("two numbers of three digits fit");
-        text
+        Some(text).filter(|_| self.settings.acts)
     }
 
     /// Whether it is less than full.
@@ -102,6 +102,7 @@ mod tests {
     fn settings(trees: [Option<&str>; 2]) -> Adaptation {
         Adaptation {
             name: "pages".to_owned(),
+            acts: true,
             source: "cpu".into(),
             reference: Reference::Utilization(8000),
             also: Vec::new(),
@@ -128,7 +129,8 @@ mod tests {
         assert_eq!(path("*"), None);
         assert_eq!(Quality { level: 2, ..low }.path(b"/a"), None);
         assert_eq!(Quality { level: 0, ..low }.path(b"/a"), None);
-        assert_eq!((&*low.text(), &*Quality { level: 0, ..low }.text()), ("1/2", "0/2"));
+        let said = |level| Quality { level, ..low }.text();
+        assert_eq!((said(1).as_deref(), said(0).as_deref()), (Some("1/2"), Some("0/2")));
     }
 
     #[test]

@@ -5,8 +5,9 @@ use crate::class::Class;
 use crate::classify::flow::Flow;
 use crate::control::Slots;
 use crate::gate::{Arrival, Claim, Effect, Verdict};
+use crate::names::{PoolId, ResourceId};
 use crate::outcome::{End, Outcome};
-use crate::plan::{Plan, Spec};
+use crate::plan::{Plan, ResourceSettings, Spec};
 use crate::reason::Reason;
 use crate::sense::{Quantity, Reading};
 use proptest::prelude::*;
@@ -17,6 +18,7 @@ const REFERENCE: f64 = 0.58;
 fn adaptation(levels: usize, refuses: bool) -> Adaptation {
     Adaptation {
         name: "pages".to_owned(),
+        acts: true,
         source: "cpu".into(),
         reference: Reference::Utilization(5800),
         also: Vec::new(),
@@ -72,7 +74,7 @@ impl World {
 
     fn lack(&mut self, slot: &crate::gate::Slot) {
         let adapting = &mut self.gate.common.adapting;
-        adapting.gave_up(slot.adapted, Reason::DeadlineExpired);
+        adapting.gave_up(slot.adapted, false, Reason::DeadlineExpired);
     }
 
     /// A second, in which so many requests of each class come. Returns the share of each class's that had each level.
@@ -283,6 +285,97 @@ fn a_sensor_that_is_silent_leaves_the_levels_where_they_are() {
     }
     let used = world.used[world.used.len() - 1];
     assert!((used - REFERENCE).abs() < 0.03, "it goes on: {used}");
+}
+
+#[test]
+fn after_ten_periods_without_a_reading_refusals_become_fewer_and_quality_stays() {
+    let silent = |world: &mut World, periods: u32| {
+        for _ in 0..periods {
+            world.now = world.now + Duration::from_millis(1001);
+            world.gate.tick(world.now);
+        }
+        let adapter = &world.gate.common.adapting.list[0];
+        (adapter.points.parts()[0].set_point, adapter.state)
+    };
+    let costs = vec![vec![0.0, 0.01]];
+    let mut world = World::new(plan(adaptation(1, true), &["all"]), costs);
+    for _ in 0..30 {
+        world.second(&[300.0], 0.0);
+    }
+    // The last reading holds for three seconds.
+    let (held, state) = silent(&mut world, 12);
+    assert!(held < 0.5 && state == Adapts::Blind, "{held} {state:?}");
+    let (after, _) = silent(&mut world, 1);
+    assert!((after - held - 0.05).abs() < 1e-9, "{held} {after}");
+    assert_eq!(silent(&mut world, 30), (1.0, Adapts::Blind), "nobody is refused any more");
+    for _ in 0..20 {
+        world.second(&[300.0], 0.0);
+    }
+    let used = world.used[world.used.len() - 1];
+    assert!((used - REFERENCE).abs() < 0.03, "readings count again: {used}");
+
+    let costs = vec![vec![0.0005, 0.002, 0.01]];
+    let mut world = World::new(plan(adaptation(2, true), &["all"]), costs);
+    for _ in 0..30 {
+        world.second(&[150.0], 0.0);
+    }
+    let (held, _) = silent(&mut world, 0);
+    assert!(held > 1.0 && held < 2.0, "{held}");
+    assert_eq!(silent(&mut world, 60), (held, Adapts::Blind));
+}
+
+#[test]
+fn of_two_sensors_one_that_is_silent_refuses_nobody_for_ever() {
+    let mut world = with_link();
+    for _ in 0..60 {
+        world.second(&[2000.0], 0.0);
+    }
+    let point =
+        |world: &World| world.gate.adaptations().next().expect("it is there").set_points[0].1;
+    let before = point(&world);
+    assert!(before < 0.9, "{before}");
+    world.is_silent = true;
+    for _ in 0..60 {
+        world.second(&[2000.0], 0.0);
+    }
+    let used = world.used[world.used.len() - 1];
+    assert!(used < REFERENCE + 0.1, "the processor is protected: {used}");
+    for _ in 0..40 {
+        world.second(&[50.0], 0.0);
+    }
+    assert_eq!(point(&world), 1.0);
+}
+
+#[test]
+fn requests_that_wait_for_a_resource_say_nothing_of_what_is_read() {
+    let class = Class { queue_len_max: 1, ..Class::named("all") };
+    let (pool, slots) = (PoolId::DEFAULT, Slots::Fixed(1));
+    let spec = Spec {
+        classes: vec![class],
+        slots: Slots::Fixed(100),
+        resources: vec![ResourceSettings { name: "db".to_owned(), pool, slots }],
+        adaptations: vec![adaptation(2, false)],
+        ..Spec::protective()
+    };
+    let mut gate: Gate<()> = Gate::new(spec.build().expect("a sound plan"));
+    let id = gate.plan().adaptation_ids()[0];
+    let arrival = Arrival {
+        adapted: gate.level(id, ClassId(0), 0, false),
+        resource: Some(ResourceId(0)),
+        deadline: Some(Duration::from_millis(100)),
+        ..Arrival::of(ClassId(0))
+    };
+    let Verdict::Admit(_slot) = gate.arrive(Moment::ZERO, arrival, || ()) else { panic!("free") };
+    let waits = gate.arrive(Moment::ZERO, arrival, || ());
+    assert!(matches!(waits, Verdict::Queue(_)), "{waits:?}");
+    for _ in 0..10 {
+        let refused = gate.arrive(Moment::ZERO, arrival, || ());
+        assert!(matches!(refused, Verdict::Reject(_)), "{refused:?}");
+    }
+    gate.tick(Moment::from_millis(500));
+    assert_eq!(gate.waiting(), 0, "its deadline is over");
+    assert_eq!(gate.common.adapting.list[0].traffic.demand(), 1.0);
+    assert_eq!(gate.common.adapting.list[0].traffic.of_class(ClassId(0)), 12, "they came");
 }
 
 #[test]
