@@ -191,6 +191,41 @@ fn a_reload_changes_what_is_reserved_and_who_waits_goes_on() {
 }
 
 #[test]
+fn a_class_that_leaves_the_background_is_as_far_as_the_others() {
+    let background = |is_background| Sender { is_background, ..sender(0, None) };
+    let part = sender(1, Some(weighing(1.0)));
+    let mut world = World::of(&[background(true), part]);
+    world.want(&[true, false]);
+    world.run(5000);
+    world.want(&[true, true]);
+    world.run(500);
+    world.schedule.set(world.now, CAPACITY, &[background(false), part]);
+    near(&world.parts(2000), &[0.5, 0.5]);
+    world.schedule.set(world.now, CAPACITY, &[background(true), part]);
+    near(&world.parts(2000), &[0.0, 1.0]);
+}
+
+#[test]
+fn who_needs_no_turn_any_more_is_called_at_once_and_charged() {
+    let batch = Sender { is_background: true, ..sender(1, None) };
+    let mut world = World::of(&[sender(0, Some(reserved(1000, 100, false))), batch]);
+    world.want(&[true, true]);
+    world.run(500);
+    world.schedule.set(world.now, CAPACITY, &[sender(0, None), batch]);
+    world.schedule.charge(world.now, 1_000_000);
+    assert_eq!(world.schedule.next(world.now, |_| true), Ok(ClassId(0)));
+    assert_eq!(world.schedule.take(world.now, ClassId(0), 100_000), Ok(100_000));
+    assert!(world.schedule.take(world.now, ClassId(1), 1400).is_err(), "it is in debt");
+    // What was taken and not written is there for others.
+    let mut world = World::of(&[sender(0, Some(reserved(1000, 100, false)))]);
+    world.run(10);
+    assert_eq!(world.schedule.take(world.now, ClassId(0), 1400), Ok(1400));
+    world.schedule.give_back(world.now, ClassId(0), 1400);
+    assert_eq!(world.sent(), [0.0]);
+    assert_eq!(world.schedule.take(world.now, ClassId(0), 1400), Ok(1400));
+}
+
+#[test]
 fn whom_no_claim_is_left_to_another_thread_waits_for() {
     let shares = [reserved(10_000, 100, false), weighing(1.0)];
     let mut world = World::shares(&shares);

@@ -283,15 +283,39 @@ fn who_is_held_is_not_taken_for_slow_and_leaves_the_others_alone() {
         assert!(took < 2.0, "400 kB of 2.4 MB/s: {took} s");
         held.into_iter().for_each(|it| it.join().expect("it was answered"));
     });
-    // A reload that takes parts away lets go who waits.
+    gateway.assert_conserved();
+}
+
+#[test]
+fn a_reload_that_gives_or_takes_parts_stalls_nobody() {
+    let origin = origin();
+    let held = ("held", "transmit = { slice = \"1ms\", period = \"100ms\", extra = false }");
+    let batch = ("batch", "background = true");
+    let [pages, free] = [("pages", ""), ("held", "")];
+    let given = parts(&origin.server(), &[held, pages, batch]);
+    let taken = parts(&origin.server(), &[free, pages, batch]);
+    let gateway = Gateway::start(&given);
+    let reload = |policy: &Policy| {
+        gateway.write_policy(&policy.text(&[gateway.address], gateway.admin));
+        let (status, text) = gateway.reload();
+        assert_eq!(status, 200, "{text}");
+    };
+    // Who waits is let go.
     thread::scope(|scope| {
         let waits = scope.spawn(|| time(|| get(&gateway, "/held/2000000")));
         thread::sleep(Duration::from_millis(300));
-        let none = parts(&origin.server(), &[("held", ""), ("pages", "")]);
-        gateway.write_policy(&none.text(&[gateway.address], gateway.admin));
-        let (status, text) = gateway.reload();
-        assert_eq!(status, 200, "{text}");
+        reload(&taken);
         assert!(waits.join().expect("it was answered") < 30.0, "80 s at its part");
+    });
+    // Who sends as fast as the link carries is held, too, and does not keep the others from it.
+    thread::scope(|scope| {
+        let url = format!("http://{}/held/40000000", gateway.address);
+        let sends = scope.spawn(move || curl(&["-m", "4", "-o", "/dev/null", &url]));
+        thread::sleep(Duration::from_millis(100));
+        reload(&given);
+        let took = time(|| get(&gateway, "/pages/500000"));
+        assert!(took < 2.0, "0.2 s alone: {took} s");
+        let _ = sends.join();
     });
     gateway.assert_conserved();
 }

@@ -53,13 +53,13 @@ impl Account {
     }
 
     /// The policy says this of the class; `rate`: bytes a second that the link carries.
-    pub(super) fn set(&mut self, share: Share, is_background: bool, rate: f64) {
+    pub(super) fn set(&mut self, share: Share, rate: f64) {
         if self.share.period != share.period {
             // A period that began under another length ends no later than one of the new.
             let began = self.ends - self.share.period;
             self.ends = self.ends.min(began + share.period);
         }
-        (self.share, self.is_background) = (share, is_background);
+        self.share = share;
         self.left = self.left.min(self.slice(rate));
     }
 
@@ -105,6 +105,22 @@ impl Account {
         if now.since(self.sent_at) > self.share.period / 4 {
             self.left = self.left.min(rate * self.ends.since(now).as_secs_f64());
         }
+    }
+
+    /// It is in the background from now on, or is not; who is served there has had so much.
+    pub(super) fn moves(&mut self, is_background: bool, had: f64) {
+        if self.is_background != is_background {
+            (self.is_background, self.had) = (is_background, had);
+        }
+    }
+
+    /// So many bytes on the wire that it took were not written.
+    pub(super) fn give_back(&mut self, bytes: f64) {
+        match self.share.slice.is_zero() || self.is_background {
+            true => self.had = (self.had - bytes / self.share.weight).max(0.0),
+            false => self.left += bytes,
+        }
+        self.sent = (self.sent - bytes).max(0.0);
     }
 
     /// It begins to want the rest, of which those that want it have had so much: what it did not want meanwhile is not owed to it.

@@ -68,22 +68,24 @@ impl Scheduler {
 
     /// The link has another capacity, and classes have other shares, from now on. Classes that are not named are sure of nothing.
     pub fn set(&mut self, now: Moment, capacity: u64, senders: &[Sender]) {
-        self.queue.set_capacity(now, capacity);
+        self.is_shared = senders.iter().any(|it| it.share.is_some());
+        self.queue.set(now, capacity, self.is_shared);
         let rate = self.queue.rate();
         for (place, account) in self.accounts.iter_mut().enumerate() {
             if senders.iter().all(|it| it.class.index() != place) {
-                account.set(Share::REST, account.is_background, rate);
+                account.set(Share::REST, rate);
             }
         }
         for sender in senders {
-            let share = sender.share.unwrap_or(Share::REST);
-            self.account(now, sender.class).set(share, sender.is_background, rate);
+            let had = if sender.is_background { self.had_background } else { self.had };
+            let account = self.account(now, sender.class);
+            account.set(sender.share.unwrap_or(Share::REST), rate);
+            account.moves(sender.is_background, had);
         }
         let (had, had_background) = (self.had, self.had_background);
         for account in &mut self.accounts {
             account.joins(if account.is_background { had_background } else { had });
         }
-        self.is_shared = senders.iter().any(|it| it.share.is_some());
     }
 
     /// Whether all classes take turns, not only the background.
@@ -138,6 +140,10 @@ impl Scheduler {
         if account.waiting == 0 {
             account.joins(if account.is_background { had_background } else { had });
         }
+        if self.is_free(class) {
+            self.queue.charge(now, wanted);
+            return Ok(wanted);
+        }
         if self.first(Some(class)) != Some(class) {
             return Err(NotNow);
         }
@@ -164,6 +170,12 @@ impl Scheduler {
         now: Moment,
         is_here: impl Fn(ClassId) -> bool,
     ) -> Result<ClassId, Moment> {
+        let mut waiting = self.accounts.iter().enumerate().filter(|(_, it)| it.waiting > 0);
+        let free = waiting.find(|(place, _)| self.is_free(ClassId(*place as u16)));
+        if let Some(class) = free.map(|(place, _)| ClassId(place as u16)).filter(|it| is_here(*it))
+        {
+            return Ok(class);
+        }
         let ready_at = self.queue.ready_at(now);
         if ready_at > now {
             return Err(ready_at);
@@ -177,6 +189,17 @@ impl Scheduler {
                 Err(waiting.map(|it| it.ends).min().unwrap_or(Moment::NEVER))
             }
         }
+    }
+
+    /// So many bytes that a class took were not written.
+    pub fn give_back(&mut self, now: Moment, class: ClassId, bytes: u64) {
+        self.queue.give_back(bytes);
+        self.account(now, class).give_back(on_wire(bytes));
+    }
+
+    /// Whether the class takes no turns any more, though answers of it may still wait for one.
+    fn is_free(&self, class: ClassId) -> bool {
+        !self.is_shared && self.of(class).is_some_and(|it| !it.is_background)
     }
 
     /// The one whose claim comes first, of those that wait and that one.

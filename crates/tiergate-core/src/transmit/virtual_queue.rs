@@ -17,9 +17,10 @@ const PART: f64 = 0.98;
 /// IP, TCP with a time stamp, TLS and HTTP/2.
 const SEGMENT: u64 = 1400;
 const HEADS: u64 = 97;
-/// The background takes one segment at a time, or as many as the link carries in so long: a wake-up for each packet of a fast link costs more than it
-/// gains.
+/// Who takes turns takes one segment at a time, or as many as the link carries in so long: a wake-up for each packet of a fast link costs more than it
+/// gains. While only the background does, others have to wait for no more than that; else they have their turns.
 const QUANTUM: Duration = Duration::from_micros(100);
+const QUANTUM_OF_ALL: Duration = Duration::from_micros(500);
 /// Tokens that are saved up while nobody sends: so many quanta.
 const SAVED: f64 = 2.0;
 /// Less than this is missing where a time has been rounded down, in bytes.
@@ -36,6 +37,8 @@ pub(super) struct VirtualQueue {
     /// In bytes; less than 0: a debt.
     tokens: f64,
     seen: Moment,
+    /// Bytes of payload that are taken at a time, at most: whole segments.
+    quantum: u64,
 }
 
 /// Bytes on the wire of so many that are written at once.
@@ -46,13 +49,18 @@ pub(super) fn on_wire(bytes: u64) -> f64 {
 impl VirtualQueue {
     /// Of a link that carries so many bits a second, at least 1, heads included. It is empty.
     pub(super) fn new(now: Moment, capacity: u64) -> Self {
-        VirtualQueue { rate: PART * capacity.max(1) as f64 / 8.0, tokens: 0.0, seen: now }
+        let mut queue = VirtualQueue { rate: 0.0, tokens: 0.0, seen: now, quantum: SEGMENT };
+        queue.set(now, capacity, false);
+        queue
     }
 
-    /// The link has another capacity from now on.
-    pub(super) fn set_capacity(&mut self, now: Moment, capacity: u64) {
+    /// The link has another capacity from now on, and all that is sent takes turns, or only the background does.
+    pub(super) fn set(&mut self, now: Moment, capacity: u64, is_of_all: bool) {
         self.pass(now);
         self.rate = PART * capacity.max(1) as f64 / 8.0;
+        let quantum = if is_of_all { QUANTUM_OF_ALL } else { QUANTUM };
+        let segments = self.rate * quantum.as_secs_f64() / (SEGMENT + HEADS) as f64;
+        self.quantum = SEGMENT * (segments as u64).max(1);
         self.tokens = self.tokens.clamp(-self.debt_max(), self.saved_max());
     }
 
@@ -68,7 +76,7 @@ impl VirtualQueue {
     /// None now, and when to ask again if the foreground sends nothing until then.
     pub(super) fn take(&mut self, now: Moment, wanted: u64) -> Result<u64, Moment> {
         self.pass(now);
-        let bytes = wanted.clamp(1, self.quantum());
+        let bytes = wanted.clamp(1, self.quantum);
         let missing = on_wire(bytes) - self.tokens;
         // What is earned in a part of a nanosecond is not waited for.
         if missing <= ROUNDING {
@@ -81,7 +89,7 @@ impl VirtualQueue {
     /// When there will be tokens for as much as is taken at a time, if the foreground sends nothing until then.
     pub(super) fn ready_at(&mut self, now: Moment) -> Moment {
         self.pass(now);
-        let missing = (on_wire(self.quantum()) - self.tokens).max(0.0);
+        let missing = (on_wire(self.quantum) - self.tokens).max(0.0);
         now + Duration::from_secs_f64(missing / self.rate)
     }
 
@@ -92,17 +100,16 @@ impl VirtualQueue {
 
     /// How long what is taken at a time takes on the link.
     pub(super) fn time_of_turn(&self) -> Duration {
-        Duration::from_secs_f64(on_wire(self.quantum()) / self.rate)
+        Duration::from_secs_f64(on_wire(self.quantum) / self.rate)
     }
 
-    /// Bytes of payload that are taken at a time, at most: whole segments.
-    fn quantum(&self) -> u64 {
-        let segments = self.rate * QUANTUM.as_secs_f64() / (SEGMENT + HEADS) as f64;
-        SEGMENT * (segments as u64).max(1)
+    /// So many bytes that were taken were not written.
+    pub(super) fn give_back(&mut self, bytes: u64) {
+        self.tokens = (self.tokens + on_wire(bytes)).min(self.saved_max());
     }
 
     fn saved_max(&self) -> f64 {
-        SAVED * on_wire(self.quantum())
+        SAVED * on_wire(self.quantum)
     }
 
     fn debt_max(&self) -> f64 {
@@ -164,7 +171,7 @@ mod tests {
         queue.charge(at, u64::MAX / 4);
         assert!(queue.ready_at(at).since(at).as_secs_f64() < 1.01);
         // Also of another link.
-        queue.set_capacity(at, LINK / 100);
+        queue.set(at, LINK / 100, false);
         assert!(queue.ready_at(at).since(at).as_secs_f64() < 1.2);
     }
 

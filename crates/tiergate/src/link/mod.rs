@@ -21,6 +21,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tiergate_core::time::Moment;
 use tiergate_core::transmit::{Scheduler, Sender};
+use turns::Comes;
 pub use turns::Turn;
 
 /// The link, as far as the policy says what it carries.
@@ -75,12 +76,25 @@ impl Link {
         }
     }
 
+    /// So many bytes that an answer took in its turns were not written.
+    pub fn give_back(&self, turn: &Turn, bytes: u64) {
+        if bytes > 0
+            && let Some(schedule) = &mut *self.schedule.lock().expect(HELD)
+        {
+            schedule.give_back(clock::now(), turn.class(), bytes);
+        }
+    }
+
     /// Ready with how many of so many bytes may be written now; else the task is woken in its turn.
     pub fn poll_take(&self, turn: &mut Turn, wanted: u64, context: &Context<'_>) -> Poll<u64> {
         let mut schedule = self.schedule.lock().expect(HELD);
         let Some(schedule) = &mut *schedule else { return Poll::Ready(UNBOUND) };
         let now = clock::now();
-        if turn.is_next() {
+        let comes = turn.comes();
+        if comes == (Comes::Called { is_last: true }) {
+            schedule.waits_no_more(now, turn.class());
+        }
+        if comes != Comes::TooEarly {
             if !self.is_known() {
                 // A reload has taken the bound away; another may set it again.
                 return Poll::Ready(UNBOUND);
@@ -89,7 +103,7 @@ impl Link {
                 return Poll::Ready(bytes);
             }
         }
-        if turn.wait(context) {
+        if turn.wait(context, matches!(comes, Comes::Called { .. })) {
             schedule.waits(now, turn.class());
         }
         Poll::Pending
@@ -126,8 +140,7 @@ impl Link {
             },
             false => turns::any_here()?,
         };
-        turns::call_next(class);
-        if !turns::is_here(class) {
+        if turns::call_next(class) {
             schedule.waits_no_more(now, class);
         }
         None

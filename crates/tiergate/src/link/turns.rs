@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tiergate_core::class::ClassId;
+use tiergate_core::class::{Class, ClassId};
 
 /// Where an answer stands.
 #[derive(Debug, Default)]
@@ -26,12 +26,32 @@ enum Entry {
     Gone,
 }
 
+/// Answers of a class.
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<usize>,
+    /// How many of those are gone.
+    gone: usize,
+    /// How many were called, and have not come yet.
+    called: usize,
+}
+
+impl Queue {
+    /// Nobody waits or was called.
+    fn is_over(&self) -> bool {
+        self.waiting.is_empty() && self.called == 0
+    }
+}
+
+/// So many that are gone may stand in a queue.
+const GONE: usize = 16;
+
 #[derive(Debug, Default)]
 struct Table {
     entries: Vec<Entry>,
     free: Vec<usize>,
     /// By class.
-    queues: Vec<VecDeque<usize>>,
+    queues: Vec<Queue>,
     /// How many stand in all of them.
     len: usize,
     /// A class began to wait since the caller looked.
@@ -41,15 +61,44 @@ struct Table {
 }
 
 impl Table {
-    fn queue(&mut self, class: ClassId) -> &mut VecDeque<usize> {
+    fn queue(&mut self, class: ClassId) -> &mut Queue {
         if class.index() >= self.queues.len() {
-            self.queues.resize_with(class.index() + 1, VecDeque::new);
+            self.queues.resize_with(class.index() + 1, Queue::default);
         }
         &mut self.queues[class.index()]
     }
 
     fn is_empty(&self, class: ClassId) -> bool {
-        self.queues.get(class.index()).is_none_or(VecDeque::is_empty)
+        self.queues.get(class.index()).is_none_or(|it| it.waiting.is_empty())
+    }
+
+    /// One that stands in the queue is gone. They are cleared away before they are more than the others; not the last, which says that
+    /// the class waits until it has been called.
+    fn leaves(&mut self, class: ClassId, place: usize) {
+        self.entries[place] = Entry::Gone;
+        let queue = &mut self.queues[class.index()];
+        queue.gone += 1;
+        if queue.gone < GONE.max(queue.waiting.len() / 2) {
+            return;
+        }
+        let (entries, free) = (&mut self.entries, &mut self.free);
+        let before = queue.waiting.len();
+        let mut kept = queue.waiting.pop_front();
+        if let Some(first) = kept.filter(|first| !matches!(entries[*first], Entry::Gone)) {
+            queue.waiting.push_front(first);
+            kept = None;
+        }
+        queue.waiting.retain(|place| match entries[*place] {
+            Entry::Gone => {
+                entries[*place] = Entry::Idle;
+                free.push(*place);
+                false
+            }
+            _ => true,
+        });
+        kept.into_iter().for_each(|place| queue.waiting.push_front(place));
+        queue.gone = usize::from(kept.is_some());
+        self.len -= before - queue.waiting.len();
     }
 }
 
@@ -57,25 +106,42 @@ thread_local! {
     static TABLE: RefCell<Table> = RefCell::default();
 }
 
+/// What becomes of an answer that asks for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comes {
+    /// Others of its class wait, or it has not been called.
+    TooEarly,
+    /// Nobody of its class waits.
+    First,
+    /// It was called; whether nobody of its class is left that waits.
+    Called {
+        /// The same.
+        is_last: bool,
+    },
+}
+
 /// An answer's place among those that wait. Belongs to the thread that first waited with it.
 #[derive(Debug)]
 pub struct Turn {
     class: ClassId,
-    is_background: bool,
+    /// Whether the class has no more than its part of the link, so that answers of it pile up.
+    is_held: bool,
     place: Option<usize>,
     /// What its client had left of its time when it began to wait.
     paused: Option<Duration>,
 }
 
 impl Turn {
-    /// Of an answer of that class, which is in the background or is not.
-    pub fn new(class: ClassId, is_background: bool) -> Self {
-        Turn { class, is_background, place: None, paused: None }
+    /// Of an answer of that class.
+    pub fn new(id: ClassId, class: Option<&Class>) -> Self {
+        let is_bounded = |class: &Class| class.transmit.is_some_and(|it| !it.extra);
+        let is_held = class.is_some_and(|class| class.background || is_bounded(class));
+        Turn { class: id, is_held, place: None, paused: None }
     }
 
-    /// Whether the answer is of the background.
-    pub fn is_background(&self) -> bool {
-        self.is_background
+    /// Whether answers like it pile up by design.
+    pub fn is_held(&self) -> bool {
+        self.is_held
     }
 
     /// While it waits for the link, the time of its client stands still; `time`: what the client has for all.
@@ -95,19 +161,26 @@ impl Turn {
     }
 
     /// Whether it may take what there is: nobody of its class waits, or it was called. Once.
-    pub(super) fn is_next(&mut self) -> bool {
-        TABLE.with_borrow_mut(|table| match self.place.map(|place| &mut table.entries[place]) {
-            Some(Entry::Waiting(_)) => false,
-            Some(entry @ Entry::Called) => {
-                *entry = Entry::Idle;
-                true
+    pub(super) fn comes(&mut self) -> Comes {
+        TABLE.with_borrow_mut(|table| {
+            let is_alone = table.is_empty(self.class);
+            match self.place.map(|place| &mut table.entries[place]) {
+                Some(entry @ Entry::Called) => {
+                    *entry = Entry::Idle;
+                    let queue = table.queue(self.class);
+                    queue.called -= 1;
+                    Comes::Called { is_last: queue.is_over() }
+                }
+                Some(Entry::Waiting(_)) => Comes::TooEarly,
+                _ if is_alone => Comes::First,
+                _ => Comes::TooEarly,
             }
-            _ => table.is_empty(self.class),
         })
     }
 
-    /// It waits, behind all others of its class if it did not wait before. Whether it is the only one of them.
-    pub(super) fn wait(&mut self, context: &Context<'_>) -> bool {
+    /// It waits, behind all others of its class, unless it waits already; before them if it was called in vain. Whether it is the only one of
+    /// them.
+    pub(super) fn wait(&mut self, context: &Context<'_>, was_called: bool) -> bool {
         let caller = TABLE.with_borrow_mut(|table| {
             let place = *self.place.get_or_insert_with(|| {
                 table.free.pop().unwrap_or_else(|| {
@@ -122,8 +195,12 @@ impl Turn {
                 }
                 entry => *entry = Entry::Waiting(context.waker().clone()),
             }
-            let is_first = table.is_empty(self.class);
-            table.queue(self.class).push_back(place);
+            let queue = table.queue(self.class);
+            let is_first = queue.is_over();
+            match was_called {
+                true => queue.waiting.push_front(place),
+                false => queue.waiting.push_back(place),
+            }
             table.len += 1;
             table.has_changed |= is_first;
             is_first.then(|| table.caller.take())
@@ -141,7 +218,15 @@ impl Drop for Turn {
         let _ = TABLE.try_with(|table| {
             let mut table = table.borrow_mut();
             match std::mem::take(&mut table.entries[place]) {
-                Entry::Waiting(_) => table.entries[place] = Entry::Gone,
+                Entry::Waiting(_) => table.leaves(self.class, place),
+                // The class counts as waiting until somebody looks.
+                Entry::Called => {
+                    let queue = table.queue(self.class);
+                    queue.called -= 1;
+                    queue.waiting.push_back(place);
+                    table.len += 1;
+                    table.leaves(self.class, place);
+                }
                 _ => table.free.push(place),
             }
         });
@@ -186,18 +271,22 @@ pub(super) fn is_here(class: ClassId) -> bool {
 
 /// A class of which answers wait on this thread.
 pub(super) fn any_here() -> Option<ClassId> {
-    let of = |table: &Table| table.queues.iter().position(|it| !it.is_empty());
+    let of = |table: &Table| table.queues.iter().position(|it| !it.waiting.is_empty());
     TABLE.with_borrow(of).map(|place| ClassId(place as u16))
 }
 
-/// Calls the one of the class that has waited longest, if any is still there.
-pub(super) fn call_next(class: ClassId) {
+/// Calls the one of the class that has waited longest, if any is still there. Whether nobody of the class waits any more, nor is on its way.
+pub(super) fn call_next(class: ClassId) -> bool {
     let next = TABLE.with_borrow_mut(|table| {
-        while let Some(place) = table.queue(class).pop_front() {
+        while let Some(place) = table.queue(class).waiting.pop_front() {
             table.len -= 1;
             match std::mem::replace(&mut table.entries[place], Entry::Called) {
-                Entry::Waiting(waker) => return Some(waker),
+                Entry::Waiting(waker) => {
+                    table.queue(class).called += 1;
+                    return Some(waker);
+                }
                 _ => {
+                    table.queue(class).gone -= 1;
                     table.entries[place] = Entry::Idle;
                     table.free.push(place);
                 }
@@ -205,7 +294,9 @@ pub(super) fn call_next(class: ClassId) {
         }
         None
     });
+    let is_over = next.is_none();
     next.into_iter().for_each(Waker::wake);
+    is_over && TABLE.with_borrow_mut(|table| table.queue(class).is_over())
 }
 
 #[cfg(test)]
@@ -234,32 +325,64 @@ mod tests {
         let counts: Vec<Arc<Woken>> = (0..3).map(|_| Arc::default()).collect();
         let wakers: Vec<Waker> = counts.iter().map(|it| it.clone().into()).collect();
         let context = |place: usize| Context::from_waker(&wakers[place]);
-        let mut turns: Vec<Turn> = (0..3).map(|_| Turn::new(class, true)).collect();
-        assert!(turns[0].is_next(), "nobody waits");
+        let mut turns: Vec<Turn> = (0..3).map(|_| Turn::new(class, None)).collect();
+        assert_eq!(turns[0].comes(), Comes::First, "nobody waits");
         for (place, turn) in turns.iter_mut().enumerate() {
-            assert_eq!(turn.wait(&context(place)), place == 0, "the first is the only one");
-            assert!(!turn.wait(&context(place)));
+            let is_first = turn.wait(&context(place), false);
+            assert_eq!(is_first, place == 0, "the first is the only one");
+            assert!(!turn.wait(&context(place), false));
         }
-        assert!(turns.iter_mut().all(|turn| !turn.is_next()), "none was called");
-        assert!(Turn::new(other, false).is_next(), "nobody of that class waits");
+        let is_early = |turn: &mut Turn| turn.comes() == Comes::TooEarly;
+        assert!(turns.iter_mut().all(is_early), "none was called");
+        assert_eq!(Turn::new(other, None).comes(), Comes::First, "nobody of that class waits");
         assert_eq!((is_here(class), is_here(other), any_here()), (true, false, Some(class)));
-        call_next(class);
+        assert!(!call_next(class));
         assert_eq!(woken(&counts), [1, 0, 0]);
-        assert!(turns[0].is_next() && !turns[0].is_next(), "once, and others wait");
-        turns[0].wait(&context(0));
+        assert_eq!(turns[0].comes(), Comes::Called { is_last: false });
+        assert_eq!(turns[0].comes(), Comes::TooEarly, "once, and others wait");
+        turns[0].wait(&context(0), false);
         turns.remove(1);
         call_next(class);
         assert_eq!(woken(&counts), [1, 0, 1], "the second has left");
         call_next(class);
         assert_eq!(woken(&counts), [2, 0, 1]);
+        // Who was called in vain is before the others.
+        assert_eq!(turns[1].comes(), Comes::Called { is_last: false }, "the other is on its way");
+        let mut third = Turn::new(class, None);
+        assert!(!third.wait(&context(1), false));
+        assert!(!turns[1].wait(&context(2), true));
         call_next(class);
+        assert_eq!(woken(&counts), [2, 0, 2]);
+        assert_eq!(turns[0].comes(), Comes::Called { is_last: false });
+        // Who leaves after it was called counts until somebody looks.
+        drop((third, turns));
+        assert!(is_here(class) && call_next(class) && !is_here(class));
         // The places of those that left are used again.
-        let mut another = Turn::new(other, false);
-        assert!(another.wait(&context(1)));
-        assert_eq!((another.place, any_here()), (Some(1), Some(other)));
-        drop((another, turns));
-        call_next(other);
-        assert_eq!((woken(&counts), any_here()), (vec![2, 0, 1], None));
+        let mut another = Turn::new(other, None);
+        assert!(another.wait(&context(1), false));
+        assert_eq!(any_here(), Some(other));
+        drop(another);
+        assert!(call_next(other));
+        assert_eq!((woken(&counts), any_here()), (vec![2, 0, 2], None));
         TABLE.with_borrow(|table| assert_eq!((table.free.len(), table.len), (3, 0)));
+    }
+
+    #[test]
+    fn those_that_are_gone_are_cleared_away_though_nobody_is_called() {
+        let class = ClassId(7);
+        let count: Arc<Woken> = Arc::default();
+        let waker: Waker = count.clone().into();
+        let context = Context::from_waker(&waker);
+        let mut stays = Turn::new(class, None);
+        assert!(stays.wait(&context, false));
+        for _ in 0..1000 {
+            let mut leaves = Turn::new(class, None);
+            leaves.wait(&context, false);
+        }
+        TABLE.with_borrow(|table| assert!(table.len < 2 * GONE, "{}", table.len));
+        drop(stays);
+        while !call_next(class) {}
+        assert_eq!(count.0.load(Ordering::Relaxed), 0);
+        TABLE.with_borrow(|table| assert_eq!(table.len, 0));
     }
 }

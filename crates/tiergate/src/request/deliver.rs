@@ -46,6 +46,9 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         }
         let brought = self.bring(&mut outbox, &mut body, answer).await;
         self.record.sent_bytes += outbox.sent();
+        if let Some(turn) = &self.turn {
+            self.shared.link.give_back(turn, outbox.allowed().unwrap_or(0));
+        }
         if self.stream.found() {
             self.record.end = Some(End::Upgraded);
         }
@@ -72,7 +75,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         let is_background = class.is_some_and(|class| class.background);
         let waits = self.shared.link.is_in_turns(is_background);
         self.client.sends_in_turns(waits);
-        self.turn = waits.then(|| Box::new(Turn::new(id, is_background)));
+        self.turn = waits.then(|| Box::new(Turn::new(id, class)));
     }
 
     async fn bring(
@@ -274,20 +277,19 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         self.slow.poll_waits(Way::Takes, progress, rate_min, &mut self.slot, context)
     }
 
-    /// Whether it waits for the link. One of the background that holds a slot that others could have is slow all the same.
+    /// Whether it waits for the link and takes nothing from others meanwhile. One that holds a slot that they could have is slow all the same.
     fn is_links_wait(&self, outbox: &Outbox) -> bool {
-        let takes = |turn: &Turn| {
-            !turn.is_background() || self.slot.as_ref().is_none_or(SlotGuard::is_beside)
-        };
-        self.turn.as_deref().is_some_and(takes) && outbox.awaits_turn() && outbox.left() > 0
+        self.turn.is_some()
+            && outbox.awaits_turn()
+            && outbox.left() > 0
+            && self.slot.as_ref().is_none_or(SlotGuard::is_beside)
     }
 
-    /// What it may take of the memory for answers that clients have not taken yet: of the background half, so that the rest is left
+    /// What it may take of the memory for answers that clients have not taken yet: of what is held back half, so that the rest is left
     /// for others.
     fn allowance(&self) -> Allowance<'d> {
         let all = allowance(self.shared, &self.config.policy);
-        let is_background = self.turn.as_deref().is_some_and(Turn::is_background);
-        let parts = if is_background { 2 } else { 1 };
+        let parts = if self.turn.as_deref().is_some_and(Turn::is_held) { 2 } else { 1 };
         Allowance { total_max: all.total_max / parts, ..all }
     }
 
@@ -337,6 +339,10 @@ impl<'d, C: Client> Request<'_, 'd, C> {
     ) -> Result<Poll<()>, Fault> {
         let time = self.config.policy.timeouts.write;
         let before = outbox.sent();
+        if self.turn.is_none() && self.shared.link.is_known() {
+            // A reload may have given classes their parts of the link meanwhile.
+            self.stand_in_line();
+        }
         let written = match self.turn.take() {
             None => self.client.poll_write(outbox, ends, time, context)?,
             Some(mut turn) => {

@@ -114,10 +114,10 @@ impl Outbox {
         }
     }
 
-    /// No more than may be handed over.
-    fn within<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+    /// No more than may be handed over with so many before.
+    fn within<'b>(&self, bytes: &'b [u8], before: usize) -> &'b [u8] {
         let most = self.allowed.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
-        &bytes[..bytes.len().min(most)]
+        &bytes[..bytes.len().min(most.saturating_sub(before))]
     }
 
     /// Bytes that are still to be handed over.
@@ -246,12 +246,9 @@ impl Outbox {
                 self.awaits_turn = true;
                 return Poll::Pending;
             }
-            let head = self.within(&self.head[self.head_sent..]);
-            // What is bounded goes piece by piece.
-            let body = match self.allowed {
-                Some(_) if !head.is_empty() => &[][..],
-                _ => self.within(self.front.as_ref().map_or(&[][..], Buffer::content)),
-            };
+            let head = self.within(&self.head[self.head_sent..], 0);
+            let body = self.front.as_ref().map_or(&[][..], Buffer::content);
+            let body = self.within(body, head.len());
             let written = ready!(Outgoing::new(head, body).poll_some(io, context))?;
             let of_head = written.min(head.len());
             self.begun = true;
