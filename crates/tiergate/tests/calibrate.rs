@@ -293,7 +293,7 @@ fn an_origin_that_becomes_slower_has_no_capacity() {
 fn connections_that_close_are_no_failures() {
     undisturbed(|| {
         let origin = Origin::start(Does::Closes(Duration::from_millis(20)));
-        let found = json(&[&origin.url(), "--time", "4s", "--concurrency", "4"]);
+        let found = json(&[&origin.url(), "--time", "12s", "--concurrency", "4"]);
         let resource = &found["resources"][0];
         assert_eq!(
             (&resource["end"], &resource["failure"]),

@@ -57,6 +57,8 @@ const USED: f64 = 0.6;
 /// bound.
 const ALARM: (u32, f64) = (24, 1.0);
 const ALARMED: f64 = 0.5;
+/// Kinds that fewer than one request in so many is of do not make turns longer.
+const FEW: u32 = 10;
 /// As what a request of the foreground counts that was refused or failed, in ln.
 const UNANSWERED: f64 = 1.0;
 /// Where the origin refuses one background request in so many, fewer may be in progress; after so many ends at once, else at the end of the turn.
@@ -169,6 +171,8 @@ pub(crate) struct Unfelt {
     turns: [Turn; TURNS],
     /// By lane.
     usual: Vec<Usual>,
+    /// What requests of the slow kinds take, in ln; `None`: not known yet.
+    slow: Option<f64>,
     variance: f64,
     /// How many times as much pairs vary as their requests' variance accounts for: those of a queue vary together.
     spread: f64,
@@ -194,6 +198,7 @@ impl Unfelt {
             most: FIRST,
             turns: [Turn::default(); TURNS],
             usual: Vec::new(),
+            slow: None,
             variance: VARIANCE,
             spread: 1.0,
             squares: 0.0,
@@ -325,10 +330,25 @@ impl Unfelt {
         turn.began + least.min(longest)
     }
 
-    /// As many times what requests take, about, as a turn is to last: of the longest of the usual times.
+    /// As many times what requests take, about, as a turn is to last.
     fn longest_usual(&self) -> Duration {
-        let usual = self.usual.iter().filter_map(|it| it.ln).fold(f64::MIN, f64::max);
+        let any = || self.usual.iter().filter_map(|it| it.ln).fold(f64::MIN, f64::max);
+        let usual = self.slow.unwrap_or_else(any);
         Duration::try_from_secs_f64(TIMES * usual.exp()).unwrap_or(TURN_MIN)
+    }
+
+    /// What requests take, in ln, of the slowest kinds that a tenth of those in this pair of turns are of. `None`: nothing was answered.
+    fn slowest(&self) -> Option<f64> {
+        let mut kinds: Vec<(f64, u32)> =
+            self.usual.iter().filter_map(|it| Some((it.ln?, it.requests))).collect();
+        kinds.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let all: u32 = kinds.iter().map(|it| it.1).sum();
+        let mut slower = 0;
+        let of_few = |(_, requests): &&(f64, u32)| {
+            slower += requests;
+            slower * FEW < all
+        };
+        kinds.iter().skip_while(of_few).next().filter(|_| all > 0).map(|it| it.0)
     }
 
     fn next_turn(&mut self, now: Moment) {
@@ -341,6 +361,7 @@ impl Unfelt {
         if is_with {
             // Of the pair before this one, which has been answered as far as it is waited for.
             self.compare();
+            self.slow = self.slowest().or(self.slow);
             self.usual.iter_mut().for_each(Usual::settle);
         }
         self.turns.rotate_left(1);
@@ -529,6 +550,14 @@ mod tests {
         assert_eq!(law(&[(1, true)]), 4.0, "there is no other");
         let few = [(1, true), (2, true)].into_iter().chain((3..40).map(|flow| (flow, false)));
         assert_eq!(law(&few.collect::<Vec<_>>()), 8.0, "fewer than a tenth");
+    }
+
+    #[test]
+    fn a_slow_kind_that_hardly_comes_does_not_stop_the_bound_from_growing() {
+        let mut law = Unfelt::new(Moment::from_millis(1));
+        law.answered(Moment::from_millis(2), LaneId(1), Some(Duration::from_secs(40)));
+        run(&mut law, 0, 300, 0.0, 50);
+        assert!(law.most() > 10.0, "{}", law.most());
     }
 
     #[test]

@@ -128,6 +128,12 @@ impl<T> Pool<T> {
         loads
     }
 
+    /// Whether the origin may have refused a request of the lane because of what is in progress beside the limit. O(classes).
+    pub(super) fn is_doubtful(&self, now: Moment, lane: LaneId) -> bool {
+        let is_present = self.background.as_ref().is_some_and(|it| it.is_present(now));
+        is_present && !self.lanes.at(lane).is_background && self.beside() > 0
+    }
+
     /// Slots that are none of the limit's. O(classes).
     fn beside(&self) -> u32 {
         self.classes.loads().iter().map(|load| load.beside).sum()

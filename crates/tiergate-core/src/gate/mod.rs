@@ -507,8 +507,8 @@ impl<T> Pool<T> {
         }
         self.tell_background(completion);
         // Without the background the origin might not have refused it.
-        let is_doubtful = completion.outcome.end == End::Pushback
-            && self.background.as_ref().is_some_and(|it| it.is_present(completion.now));
+        let is_doubtful =
+            completion.outcome.end == End::Pushback && self.is_doubtful(completion.now, slot.lane);
         match slot.is_beside() || is_doubtful {
             true => self.tell_resource(completion, found_there),
             false => self.tell_limits(completion, slot.seat(), found_there),

@@ -114,15 +114,6 @@ impl Account {
         }
     }
 
-    /// So many bytes on the wire that it took were not written.
-    pub(super) fn give_back(&mut self, bytes: f64) {
-        match self.share.slice.is_zero() || self.is_background {
-            true => self.had = (self.had - bytes / self.share.weight).max(0.0),
-            false => self.left += bytes,
-        }
-        self.sent = (self.sent - bytes).max(0.0);
-    }
-
     /// It begins to want the rest, of which those that want it have had so much: what it did not want meanwhile is not owed to it.
     pub(super) fn joins(&mut self, had: f64) {
         self.had = self.had.max(had);

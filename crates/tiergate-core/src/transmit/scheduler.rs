@@ -111,7 +111,7 @@ impl Scheduler {
         self.queue.charge(now, bytes);
     }
 
-    /// Answers of the class begin to wait on one thread more. O(1).
+    /// Answers of the class begin to wait on one thread more, and still count if they are called. O(1).
     pub fn waits(&mut self, now: Moment, class: ClassId) {
         let (had, had_background) = (self.had, self.had_background);
         let rate = self.queue.rate();
@@ -191,10 +191,9 @@ impl Scheduler {
         }
     }
 
-    /// So many bytes that a class took were not written.
-    pub fn give_back(&mut self, now: Moment, class: ClassId, bytes: u64) {
+    /// So many bytes that were taken were not written: others may have them. They are the class's all the same, which has asked for them.
+    pub fn give_back(&mut self, bytes: u64) {
         self.queue.give_back(bytes);
-        self.account(now, class).give_back(on_wire(bytes));
     }
 
     /// Whether the class takes no turns any more, though answers of it may still wait for one.

@@ -77,11 +77,11 @@ impl Link {
     }
 
     /// So many bytes that an answer took in its turns were not written.
-    pub fn give_back(&self, turn: &Turn, bytes: u64) {
+    pub fn give_back(&self, bytes: u64) {
         if bytes > 0
             && let Some(schedule) = &mut *self.schedule.lock().expect(HELD)
         {
-            schedule.give_back(clock::now(), turn.class(), bytes);
+            schedule.give_back(bytes);
         }
     }
 
@@ -91,19 +91,22 @@ impl Link {
         let Some(schedule) = &mut *schedule else { return Poll::Ready(UNBOUND) };
         let now = clock::now();
         let comes = turn.comes();
-        if comes == (Comes::Called { is_last: true }) {
-            schedule.waits_no_more(now, turn.class());
-        }
+        // It counts as waiting until it has what it came for.
+        let was_last = comes == (Comes::Called { is_last: true });
         if comes != Comes::TooEarly {
-            if !self.is_known() {
+            let taken = match self.is_known() {
+                true => schedule.take(now, turn.class(), wanted).ok(),
                 // A reload has taken the bound away; another may set it again.
-                return Poll::Ready(UNBOUND);
-            }
-            if let Ok(bytes) = schedule.take(now, turn.class(), wanted) {
+                false => Some(UNBOUND),
+            };
+            if let Some(bytes) = taken {
+                if was_last {
+                    schedule.waits_no_more(now, turn.class());
+                }
                 return Poll::Ready(bytes);
             }
         }
-        if turn.wait(context, matches!(comes, Comes::Called { .. })) {
+        if turn.wait(context, matches!(comes, Comes::Called { .. })) && !was_last {
             schedule.waits(now, turn.class());
         }
         Poll::Pending

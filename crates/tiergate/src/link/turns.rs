@@ -68,6 +68,13 @@ impl Table {
         &mut self.queues[class.index()]
     }
 
+    /// One more stands in a queue; whether nobody of its class did. Who is to be woken for it.
+    fn stands(&mut self, is_first: bool) -> Option<Waker> {
+        self.len += 1;
+        self.has_changed |= is_first;
+        if is_first || self.len == 1 { self.caller.take() } else { None }
+    }
+
     fn is_empty(&self, class: ClassId) -> bool {
         self.queues.get(class.index()).is_none_or(|it| it.waiting.is_empty())
     }
@@ -201,12 +208,10 @@ impl Turn {
                 true => queue.waiting.push_front(place),
                 false => queue.waiting.push_back(place),
             }
-            table.len += 1;
-            table.has_changed |= is_first;
-            is_first.then(|| table.caller.take())
+            Some((is_first, table.stands(is_first)))
         });
-        let is_first = caller.is_some();
-        caller.flatten().into_iter().for_each(Waker::wake);
+        let Some((is_first, caller)) = caller else { return false };
+        caller.into_iter().for_each(Waker::wake);
         is_first
     }
 }
@@ -215,7 +220,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let Some(place) = self.place else { return };
         // The thread's table may be gone already when the thread itself ends.
-        let _ = TABLE.try_with(|table| {
+        let caller = TABLE.try_with(|table| {
             let mut table = table.borrow_mut();
             match std::mem::take(&mut table.entries[place]) {
                 Entry::Waiting(_) => table.leaves(self.class, place),
@@ -224,12 +229,15 @@ impl Drop for Turn {
                     let queue = table.queue(self.class);
                     queue.called -= 1;
                     queue.waiting.push_back(place);
-                    table.len += 1;
+                    let caller = table.stands(false);
                     table.leaves(self.class, place);
+                    return caller;
                 }
                 _ => table.free.push(place),
             }
+            None
         });
+        caller.ok().flatten().into_iter().for_each(Waker::wake);
     }
 }
 

@@ -39,16 +39,14 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         answer: Option<Buffer>,
     ) -> Result<(), Failure> {
         let mut outbox = Outbox::new(std::mem::take(&mut self.head));
-        self.stand_in_line();
+        self.stand_in_line(&mut outbox);
         if !body.is_done() {
             self.stream.begin(body.streaming, &mut self.slot);
             self.note_stream();
         }
         let brought = self.bring(&mut outbox, &mut body, answer).await;
         self.record.sent_bytes += outbox.sent();
-        if let Some(turn) = &self.turn {
-            self.shared.link.give_back(turn, outbox.allowed().unwrap_or(0));
-        }
+        self.leave_line(&outbox);
         if self.stream.found() {
             self.record.end = Some(End::Upgraded);
         }
@@ -68,8 +66,16 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         })
     }
 
+    /// The answer has been sent, or is not to be.
+    pub(super) fn leave_line(&mut self, outbox: &Outbox) {
+        if self.turn.take().is_some() {
+            self.shared.link.give_back(outbox.allowed().unwrap_or(0));
+        }
+    }
+
     /// The answer waits for its turns on the link, or it does not.
-    pub(super) fn stand_in_line(&mut self) {
+    pub(super) fn stand_in_line(&mut self, outbox: &mut Outbox) {
+        outbox.takes_turns = true;
         let id = self.facts.arrival.class;
         let class = self.config.policy.plan.class(id);
         let is_background = class.is_some_and(|class| class.background);
@@ -339,9 +345,9 @@ impl<'d, C: Client> Request<'_, 'd, C> {
     ) -> Result<Poll<()>, Fault> {
         let time = self.config.policy.timeouts.write;
         let before = outbox.sent();
-        if self.turn.is_none() && self.shared.link.is_known() {
+        if outbox.takes_turns && self.turn.is_none() && self.shared.link.is_known() {
             // A reload may have given classes their parts of the link meanwhile.
-            self.stand_in_line();
+            self.stand_in_line(outbox);
         }
         let written = match self.turn.take() {
             None => self.client.poll_write(outbox, ends, time, context)?,

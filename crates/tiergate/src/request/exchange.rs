@@ -198,6 +198,7 @@ impl<C: Client> Request<'_, '_, C> {
         self.account();
         shared.tally().tunnels_opened.one();
         let origin = self.origin.take().expect("the exchange has not ended");
+        self.client.sends_in_turns(false);
         self.client.tunnel(self.facts, origin, answer, &policy.timeouts).await;
         shared.tally().tunnels_closed.one();
         Ok(Ended::Switched)

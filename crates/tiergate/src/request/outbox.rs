@@ -33,6 +33,8 @@ pub(crate) struct Outbox {
     allowed: Option<u64>,
     /// Whether it waits to be allowed more: all else that may go has gone.
     awaits_turn: bool,
+    /// Whether it waits for turns on the link wherever others do, as answers do, and what comes before them does not.
+    pub(crate) takes_turns: bool,
     /// The client took less than it was offered when last asked, and its time is running.
     pub(crate) stalled: bool,
     /// The origin's time while it is read ahead of the client; running if `reads_ahead`.
@@ -55,6 +57,7 @@ impl Outbox {
             begun: false,
             allowed: None,
             awaits_turn: false,
+            takes_turns: false,
             stalled: false,
             patience: None,
             reads_ahead: false,

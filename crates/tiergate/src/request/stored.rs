@@ -132,6 +132,7 @@ impl<C: Client> Request<'_, '_, C> {
         let mut outbox = Outbox::new(std::mem::take(&mut self.head));
         let sent = self.send_copy(&copy, &mut outbox).await;
         self.record.sent_bytes += outbox.sent();
+        self.leave_line(&outbox);
         self.head = outbox.into_head();
         match sent {
             Ok(()) => {
@@ -175,7 +176,7 @@ impl<C: Client> Request<'_, '_, C> {
 
     /// Sends it piece by piece: a slow client holds a buffer and the copy that others share.
     async fn send_copy(&mut self, copy: &Arc<Copy>, outbox: &mut Outbox) -> Result<(), Fault> {
-        self.stand_in_line();
+        self.stand_in_line(outbox);
         let ends = AnswerBody::new(Framing::None, false, false);
         let mut rest = if self.facts.head_only { &[][..] } else { &copy.body[..] };
         while rest.len() > LARGE {
