@@ -344,11 +344,11 @@ impl Unfelt {
         kinds.sort_by(|a, b| b.0.total_cmp(&a.0));
         let all: u32 = kinds.iter().map(|it| it.1).sum();
         let mut slower = 0;
-        let of_few = |(_, requests): &&(f64, u32)| {
+        let of_many = |(_, requests): &&(f64, u32)| {
             slower += requests;
-            slower * FEW < all
+            slower * FEW >= all
         };
-        kinds.iter().skip_while(of_few).next().filter(|_| all > 0).map(|it| it.0)
+        kinds.iter().find(of_many).filter(|_| all > 0).map(|it| it.0)
     }
 
     fn next_turn(&mut self, now: Moment) {

@@ -19,6 +19,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tiergate_core::plan::Plan;
 use tiergate_core::time::Moment;
 use tiergate_core::transmit::{Scheduler, Sender};
 use turns::Comes;
@@ -149,9 +150,10 @@ impl Link {
         None
     }
 
-    /// What the schedule says, if there is one in force.
-    fn read<R>(&self, what: impl FnOnce(&Scheduler) -> R) -> Option<R> {
+    /// What each class has of it; empty: only the background takes turns, or the link is not known.
+    pub fn parts(&self, plan: &Plan) -> Vec<LinkPart> {
         let schedule = self.schedule.lock().expect(HELD);
-        schedule.as_ref().filter(|_| self.is_known()).map(what)
+        let in_force = schedule.as_ref().filter(|_| self.is_known());
+        in_force.map_or_else(Vec::new, |schedule| parts::of(schedule, plan))
     }
 }

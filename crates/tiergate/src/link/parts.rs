@@ -1,9 +1,9 @@
 //! What classes have of the link, for whoever looks from outside.
 
-use super::Link;
 use serde::{Deserialize, Serialize};
 use tiergate_core::class::ClassId;
 use tiergate_core::plan::Plan;
+use tiergate_core::transmit::Scheduler;
 
 /// A class that takes turns on the link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,20 +20,19 @@ pub struct LinkPart {
     pub sent_bytes: u64,
 }
 
-impl Link {
-    /// What each class has of it; empty: only the background takes turns, or the link is not known.
-    pub fn parts(&self, plan: &Plan) -> Vec<LinkPart> {
-        let part = |class: ClassId, name: &str| {
-            let of = |it: &tiergate_core::transmit::Account| LinkPart {
-                class: name.to_owned(),
-                reserved: it.share().part(),
-                extra: it.share().extra,
-                weight: it.share().weight,
-                sent_bytes: it.sent(),
-            };
-            self.read(|schedule| schedule.of(class).filter(|_| schedule.is_shared()).map(of))
-        };
-        let classes = plan.class_ids().iter().zip(&plan.classes);
-        classes.filter_map(|(id, class)| part(*id, &class.name).flatten()).collect()
-    }
+/// What each class has of the link; empty: only the background takes turns.
+pub(super) fn of(schedule: &Scheduler, plan: &Plan) -> Vec<LinkPart> {
+    let part = |class: ClassId, name: &str| {
+        let account = schedule.of(class).filter(|_| schedule.is_shared())?;
+        let share = account.share();
+        Some(LinkPart {
+            class: name.to_owned(),
+            reserved: share.part(),
+            extra: share.extra,
+            weight: share.weight,
+            sent_bytes: account.sent(),
+        })
+    };
+    let classes = plan.class_ids().iter().zip(&plan.classes);
+    classes.filter_map(|(id, class)| part(*id, &class.name)).collect()
 }
