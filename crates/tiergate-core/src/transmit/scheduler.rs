@@ -1,8 +1,8 @@
 //! Whose turn it is on the link.
 //!
 //! Classes that have something left of the slice that they reserved come first, the one whose period ends soonest before the others: then
-//! each has its slice in each period, if all that is reserved is not more than there is. What is left has whoever may have more, by
-//! weight; what is left of that, the background. A packet is not divided: who sends more than was left of a slice has less in the next.
+//! each has its slice in each period, if all that is reserved is not more than there is. What is left goes to the classes that may have more, by
+//! weight; what is left of that, to the background. A packet is not divided: who sends more than was left of a slice has less in the next.
 //!
 //! While no class has a share, only the background takes turns, and what the others send is charged to the link.
 //!

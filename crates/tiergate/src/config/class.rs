@@ -5,7 +5,7 @@ use super::dscp::{self, MARK};
 use super::kind::{Choice, Scalar, list, one_or_many};
 use super::lookup::{Classes, Interning, class_name, find};
 use super::mode::{MODE, Mode};
-use super::parts::{self, Part, ROUNDING, Sums};
+use super::parts::{self, Part, Sums};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, Policers};
 use super::pool::Pools;
@@ -15,7 +15,8 @@ use super::rule_values::FLOW;
 use super::scheduling::{QUEUE_MAX, default_order};
 use super::section::{Kind, section, table};
 use super::show;
-use super::values::{FLAG, Name, POINTS, SHARE, TEXT, TIME, bytes, check_unique, points, whole};
+use super::transmit::{self, TransmitKeys};
+use super::values::{FLAG, Name, POINTS, SHARE, TEXT, TIME, bytes, check_unique, whole};
 use std::time::Duration;
 use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId, Codel, Late, Order, WhenFull};
@@ -25,7 +26,6 @@ use tiergate_core::control::{Quantile, ServiceTarget, Slots};
 use tiergate_core::names::Route;
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::{Policy, Site, SiteId};
-use tiergate_core::transmit::Share;
 
 section! {
     /// A tier of service.
@@ -167,22 +167,6 @@ section! {
 }
 
 section! {
-    /// A class's part of the link that answers leave by. Of each `period` the class has the link for its `slice`, if it has anything to send; what nobody
-    /// reserved or used is shared by weight among those with `extra = true`.
-    pub(super) struct TransmitKeys {
-        /// For how long of each period it has the link; those of all classes must fit: the sum of `slice` / `period` must not exceed 100%.
-        slice: Option<Duration> = TIME.optional("none is reserved");
-        /// How long a period is.
-        /// Why: shorter ones send more evenly; a packet takes 1.2 ms on 10 Mbit/s.
-        period: Duration = PERIOD.or("100ms");
-        /// Whether it also has its part of what is left. If not, `slice` is also the most that it gets.
-        extra: bool = FLAG.or(true);
-        /// Its part of what is left, relative to the other classes'; more than 0.
-        weight: Points = POINTS.or(1);
-    }
-}
-
-section! {
     /// How long the origin may take with a class's requests; exactly one of these. As many requests may take longer as the
     /// quantile leaves.
     pub(super) struct TargetKeys {
@@ -196,9 +180,6 @@ section! {
         p99: Option<Duration> = TARGET.optional("none");
     }
 }
-
-const PERIOD: Scalar<Duration, (Duration, Duration)> =
-    Scalar { bounds: (Share::PERIODS[0], Share::PERIODS[1]), ..TIME };
 
 /// Shorter ones are within what clocks and the network do; longer ones are a mistake in the unit.
 const TARGET: Scalar<Duration, (Duration, Duration)> =
@@ -279,7 +260,7 @@ pub(super) fn classes(
                 target(raw, pools, pool, resource.and_then(|id| resources.slots(id)))
             }),
             background: raw.background,
-            transmit: raw.transmit.map(|raw| transmit(raw, &mut reserved)),
+            transmit: raw.transmit.map(|raw| transmit::share(raw, &mut reserved)),
             dscp: raw.dscp,
             streams_max: raw.streams,
         };
@@ -341,37 +322,6 @@ fn site_of(name: Option<&str>, sites: &[Site], class: &Place) -> usize {
     };
     let names = sites.iter().map(|site| site.name.as_str());
     find("site", name, names, &class.key("site")).unwrap_or(0)
-}
-
-/// Its part of the link; `reserved`: of which those before have so much.
-fn transmit(At { value: raw, place }: At<TransmitKeys>, reserved: &mut f64) -> Share {
-    let TransmitKeys { slice, period, extra, weight } = raw;
-    if points(weight) == 0.0 {
-        place.fault_at("weight", "must be more than 0, or nothing that is left is ever its");
-    }
-    let slice = slice.unwrap_or_default();
-    if slice > period {
-        let [slice, period] = [slice, period].map(show::time);
-        place.fault_at("slice", format!("must be at most period, \"{period}\", got \"{slice}\""));
-    } else if slice.is_zero() && !extra && !place.has("slice") {
-        place.missing(
-            "slice",
-            "without extra = true nothing of it would ever be sent; write slice = \"2ms\"",
-        );
-    }
-    let share = Share { slice, period, extra, weight: points(weight) };
-    let before = *reserved;
-    *reserved += if slice > period { 0.0 } else { share.part() };
-    if *reserved > 1.0 + ROUNDING && before <= 1.0 + ROUNDING {
-        let left = show::share((1.0 - before).max(0.0));
-        let message = format!(
-            "the slices add up to {:.1}% of the link: {left} was left for this one, which takes {}",
-            *reserved * 100.0,
-            show::share(share.part())
-        );
-        place.fault_at("slice", message);
-    }
-    share
 }
 
 /// The delay that may stand in a queue.
@@ -473,7 +423,7 @@ pub(crate) fn words(class: &Class, plan: &Plan) -> String {
     if class.background {
         words += ", in the background: only what is idle";
     }
-    words += &class.transmit.map_or(String::new(), |share| transmit_words(&share));
+    words += &class.transmit.map_or(String::new(), |share| transmit::words(&share));
     let site = plan.site_of(class);
     if class.minimum > 0.0 {
         words += &parts::words(Policy::Strict, &class.terms());
@@ -508,22 +458,6 @@ pub(crate) fn words(class: &Class, plan: &Plan) -> String {
         words += &format!(", policed by {}", plan.policer(policer).map_or("", |it| &it.name));
     }
     words
-}
-
-/// What it has of the link: begins with a comma.
-fn transmit_words(share: &Share) -> String {
-    let Share { slice, period, extra, weight } = *share;
-    let sure = match slice.is_zero() {
-        true => String::new(),
-        false => {
-            let [slice, period] = [slice, period].map(show::time);
-            format!(", has the link for {slice} in {period} ({:.1}%)", share.part() * 100.0)
-        }
-    };
-    match extra {
-        true => format!("{sure}, of what is left of the link its part by weight {weight}"),
-        false => format!("{sure} and no longer"),
-    }
 }
 
 /// How its requests are served, as far as it is not the default: begins with a comma, or is empty.

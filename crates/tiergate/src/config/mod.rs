@@ -61,6 +61,7 @@ pub(crate) mod slots;
 mod splits;
 mod stored;
 mod timeouts;
+mod transmit;
 mod values;
 
 pub(crate) use agent_file::load_agent;

@@ -1,4 +1,4 @@
-//! What classes have of the link, for whoever looks from outside.
+//! What classes have of the link, for `/status`, metrics and `tiergate top`.
 
 use serde::{Deserialize, Serialize};
 use tiergate_core::class::ClassId;

@@ -185,8 +185,8 @@ impl Turn {
         })
     }
 
-    /// It waits, behind all others of its class, unless it waits already; before them if it was called in vain. Whether it is the only one of
-    /// them.
+    /// It waits, behind all others of its class, unless it waits already; before them if it was called and got nothing. Whether it is the only
+    /// one of them.
     pub(super) fn wait(&mut self, context: &Context<'_>, was_called: bool) -> bool {
         let caller = TABLE.with_borrow_mut(|table| {
             let place = *self.place.get_or_insert_with(|| {
@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(woken(&counts), [1, 0, 1], "the second has left");
         call_next(class);
         assert_eq!(woken(&counts), [2, 0, 1]);
-        // Who was called in vain is before the others.
+        // One that was called and got nothing is before the others.
         assert_eq!(turns[1].comes(), Comes::Called { is_last: false }, "the other is on its way");
         let mut third = Turn::new(class, None);
         assert!(!third.wait(&context(1), false));
