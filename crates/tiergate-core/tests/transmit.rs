@@ -207,7 +207,8 @@ fn a_class_that_leaves_the_background_is_as_far_as_the_others() {
 
 #[test]
 fn who_needs_no_turn_any_more_is_called_at_once_and_charged() {
-    let batch = Sender { is_background: true, ..sender(1, None) };
+    let batch_of = |place| Sender { is_background: true, ..sender(place, None) };
+    let batch = batch_of(1);
     let mut world = World::of(&[sender(0, Some(reserved(1000, 100, false))), batch]);
     world.want(&[true, true]);
     world.run(500);
@@ -216,6 +217,12 @@ fn who_needs_no_turn_any_more_is_called_at_once_and_charged() {
     assert_eq!(world.schedule.next(world.now, |_| true), Ok(ClassId(0)));
     assert_eq!(world.schedule.take(world.now, ClassId(0), 100_000), Ok(100_000));
     assert!(world.schedule.take(world.now, ClassId(1), 1400).is_err(), "it is in debt");
+    // Also where another such class waits on another thread.
+    let mut world = World::of(&[sender(0, Some(weighing(1.0))), sender(1, None), batch_of(2)]);
+    world.want(&[true, true, true]);
+    world.schedule.set(world.now, CAPACITY, &[sender(0, None), sender(1, None), batch_of(2)]);
+    let here = |class| class == ClassId(1);
+    assert_eq!(world.schedule.next(world.now, here), Ok(ClassId(1)));
     // What was taken and not written is there for others.
     let mut world = World::of(&[sender(0, Some(weighing(1.0)))]);
     world.run(1);

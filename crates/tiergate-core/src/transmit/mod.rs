@@ -12,5 +12,6 @@ mod scheduler;
 mod share;
 mod virtual_queue;
 
-pub use scheduler::{Account, Scheduler, Sender};
+pub use account::Account;
+pub use scheduler::{NotNow, Scheduler, Sender};
 pub use share::Share;

@@ -8,8 +8,7 @@
 //!
 //! Source: Atropos, the scheduler of Nemesis (Voigt A, 2.1 and 3.2); start-time fair queueing (Goyal, Vin and Cheng 1996) for the rest.
 
-pub use super::account::Account;
-use super::account::Claim;
+use super::account::{Account, Claim};
 use super::share::Share;
 use super::virtual_queue::{VirtualQueue, on_wire};
 use crate::class::{Class, ClassId};
@@ -170,10 +169,8 @@ impl Scheduler {
         now: Moment,
         is_here: impl Fn(ClassId) -> bool,
     ) -> Result<ClassId, Moment> {
-        let mut waiting = self.accounts.iter().enumerate().filter(|(_, it)| it.waiting > 0);
-        let free = waiting.find(|(place, _)| self.is_free(ClassId(*place as u16)));
-        if let Some(class) = free.map(|(place, _)| ClassId(place as u16)).filter(|it| is_here(*it))
-        {
+        let mut classes = (0..self.accounts.len()).map(|place| ClassId(place as u16));
+        if let Some(class) = classes.find(|class| self.is_free(*class) && is_here(*class)) {
             return Ok(class);
         }
         let ready_at = self.queue.ready_at(now);

@@ -16,7 +16,7 @@ pub struct LinkPart {
     pub extra: bool,
     /// How large that part is, relative to the others'.
     pub weight: f64,
-    /// Bytes on the wire that it has sent in its turns, reckoned from what was written.
+    /// Bytes on the wire that it has had in its turns, whether or not its clients were there to take them.
     pub sent_bytes: u64,
 }
 

@@ -12,7 +12,7 @@ impl Readings<'_> {
         }
         page.counter(
             "link_sent_bytes_total",
-            "Bytes on the wire that classes have sent in their turns on the link",
+            "Bytes on the wire that classes have had in their turns on the link",
         )
         .each(parts.iter().map(|it| ([("class", it.class.clone())], it.sent_bytes)));
         page.gauge("link_reserved_ratio", "The part of the link that a class has reserved")
