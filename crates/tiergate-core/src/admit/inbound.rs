@@ -10,9 +10,11 @@
 //! * It falls from the most that was used lately, not from a rate that nobody came near.
 //! * Without a reading it stays.
 //! * Where all of a resource is in use, it falls by a tenth, a fifth, then by a quarter each time: in proportion, what waits would grow for half a minute.
+//!   Nearer the reference, by at least the like part of a tenth.
 //! * Where it is above its reference and too many wait, and they do not become fewer, it falls by half: what is let in is more than can be
-//!   done, though the reading does not say all, as of a server that may use a part of the machine. Where they become fewer, it stays: what waits is
-//!   being served.
+//!   done, though the reading does not say all, as of a server that may use a part of the machine. Where they become fewer, and are more than twice as many as
+//!   should be, it stays: what waits is being served.
+//! * A queue that becomes shorter is not emptied: shortly before it is at its reference, its rate rises to what is served.
 //! * Where it is above its reference and a queue's law turns requests away though few wait, it falls by a quarter: what uses the resource
 //!   gives way to what is turned away for no better reason than that it came first.
 //!
@@ -45,6 +47,8 @@ const FALL_BACKED_UP: f64 = 0.5;
 const DRAIN_S: f64 = 4.0;
 /// And in so many periods at least, of a queue that is measured seldom: else the law would swing.
 const DRAIN_PERIODS: f64 = 2.0;
+/// In so many periods a queue that becomes shorter is not to be at its reference yet: the rate may rise to what is served.
+const NEARLY_PERIODS: f64 = 2.0;
 /// What remains of what was known of the rate at which a queue is served after a period.
 const SERVED_KEPT: f64 = 0.6;
 /// A queue that is much too long lets its rate fall to no less than this part of what is served: nobody is shut out for the sake of those that wait.
@@ -150,6 +154,8 @@ pub(crate) struct InboundLaw {
     before: Option<f64>,
     /// The most that was used lately, a second.
     used: f64,
+    /// What was used in the period before.
+    came: Option<f64>,
     /// Of a queue: how many leave it in a second; `None`: not known yet.
     served: Option<f64>,
     /// What of it there was when the queue was last too long: all that is possible. `None`: more has gone well since.
@@ -160,7 +166,15 @@ pub(crate) struct InboundLaw {
 
 impl InboundLaw {
     pub(crate) fn new(reference: Reference) -> Self {
-        InboundLaw { reference, before: None, used: 0.0, served: None, full: None, all_in_use: 0 }
+        InboundLaw {
+            reference,
+            before: None,
+            used: 0.0,
+            came: None,
+            served: None,
+            full: None,
+            all_in_use: 0,
+        }
     }
 
     /// How long a queue as long as it is to be takes to be served; `None`: it is no queue, or not known.
@@ -174,6 +188,7 @@ impl InboundLaw {
         let Seen { reading, rate, min, max, .. } = seen;
         self.used = seen.used.max(self.used * USED_FADING);
         let used = self.used;
+        let came_before = self.came.replace(seen.used).unwrap_or(seen.used);
         let before = self.before.replace(reading).unwrap_or(reading);
         let reference = self.reference.value();
         let is_asked_for = seen.asked >= ASKED * rate;
@@ -194,21 +209,32 @@ impl InboundLaw {
                     let first = FALL_FIRST.get(self.all_in_use - 1);
                     rate.min(used) * first.unwrap_or(&FALL_ALL_IN_USE)
                 } else {
-                    rate.min(used) * by.max(FALL_ALL_IN_USE)
+                    let towards_all = (reading - reference) / (1.0 - reference);
+                    let least = 1.0 - (1.0 - FALL_FIRST[0]) * towards_all;
+                    rate.min(used) * by.min(least).max(FALL_ALL_IN_USE)
                 }
             }
             Reference::QueueLen(_) => {
                 let growth = (reading - before) / seen.seconds;
-                // What comes and does not stay has been served.
-                let left = (seen.used - growth).max(0.0);
-                let served =
-                    self.served.map_or(left, |it| it * SERVED_KEPT + left * (1.0 - SERVED_KEPT));
+                // What comes and does not stay has been served. A reading may be a period late: then it tells of what came before.
+                let left = [seen.used, came_before].map(|came| (came - growth).max(0.0));
+                let served = self.served.map_or(left[0], |it| {
+                    let [this, that] = left.map(|left| left - it);
+                    it + (1.0 - SERVED_KEPT) * if that.abs() < this.abs() { that } else { this }
+                });
                 self.served = Some(served);
                 let by = (reference - reading) / DRAIN_S.max(DRAIN_PERIODS * seen.seconds);
                 if reading > reference {
                     self.full = Some(served);
                     let stays = growth >= 0.0 && reading >= 2.0 * reference;
-                    let most = if stays { 1.0 - QUEUE_STEP } else { 1.0 } * rate.min(used);
+                    // Else the rate that made it shorter would empty it: what is served goes unused until the rate has risen again.
+                    let is_nearly_there =
+                        reading + NEARLY_PERIODS * growth * seen.seconds < reference;
+                    let most = match is_nearly_there {
+                        true => max,
+                        false if stays => (1.0 - QUEUE_STEP) * rate.min(used),
+                        false => rate.min(used),
+                    };
                     (served + by).max(SERVED_LEAST * served).min(most)
                 } else if is_asked_for && growth <= 0.0 && reading < reference / 2.0 {
                     self.full = self.full.filter(|full| rate < FULL_PASSED * full);
@@ -224,7 +250,9 @@ impl InboundLaw {
             }
         };
         let lowest = if seen.may_fall { min } else { rate };
-        let highest = if seen.may_rise { max } else { rate };
+        // What is served may be let in at any time: a rate below that is there to shorten a queue.
+        let kept = rate.max(self.served.unwrap_or(0.0));
+        let highest = if seen.may_rise { max } else { kept };
         // Of a rate that is not between them, as after a reload, these are no bounds.
         wanted.max(lowest.min(highest)).min(highest).clamp(min, max)
     }
@@ -312,6 +340,29 @@ mod tests {
         assert_eq!(of_cpu().next(Seen { reading: 1.0, ..held }), 50.0);
         // After a reload the highest is lower than the rate.
         assert_eq!(of_cpu().next(Seen { rate: 2000.0, ..held }), 1000.0);
+    }
+
+    #[test]
+    fn a_queue_that_became_too_long_is_shortened_and_not_emptied() {
+        // A share is above its reference meanwhile, so that the rate may not rise beyond what is served.
+        for (late, may_rise) in [(0, true), (0, false), (1, true), (1, false)] {
+            let (serves, asked) = (775.0, 1000.0);
+            let mut law = InboundLaw::new(Reference::QueueLen(100));
+            let mut lengths = vec![0.0, 225.0, 450.0, 675.0, 900.0];
+            lengths.iter().take(5 - late).for_each(|len| {
+                law.next(Seen { rate: 1e4, max: 1e4, asked, ..seen(*len, 1e4, asked) });
+            });
+            let mut rate: f64 = 1e4;
+            for _ in 0..30 {
+                let used = rate.min(asked);
+                let queue: f64 = *lengths.last().unwrap();
+                lengths.push((queue + used - serves).max(0.0));
+                let reading = lengths[lengths.len() - 1 - late];
+                rate = law.next(Seen { max: 1e4, asked, may_rise, ..seen(reading, rate, used) });
+            }
+            assert!(lengths[..15].iter().any(|len| *len < 200.0), "in ten seconds: {lengths:.0?}");
+            assert!(lengths[4..].iter().all(|len| *len > 0.0), "{late} {may_rise}: {lengths:.0?}");
+        }
     }
 
     proptest! {

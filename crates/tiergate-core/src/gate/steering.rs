@@ -169,9 +169,10 @@ impl Steered {
         !self.is_of_share() && self.is_new && self.is_beyond() && !self.shrinks
     }
 
-    /// Whether it is of a queue that is longer than it should be and becomes shorter.
+    /// Whether it is of a queue that is much longer than it should be and becomes shorter.
     pub(super) fn is_draining(&self) -> bool {
-        !self.is_of_share() && self.is_beyond() && self.shrinks
+        let twice = 2.0 * self.inbound.reference.value();
+        !self.is_of_share() && self.shrinks && self.reading.is_some_and(|len| len > twice)
     }
 
     /// Whether it is of a queue that is not even half as long as it may be.
