@@ -5,23 +5,23 @@
 //! law. A queue grows with what was let in too much before: what leaves it is reckoned from that, and so much is let in, less what the
 //! queue is too long by. Both are asked once in a [`PERIOD`].
 //!
-//! * The rate rises only if it was asked for: otherwise it would be without bound after a quiet night. A queue that
+//! * The rate rises beyond what is served only if it was asked for: otherwise it would be without bound after a quiet night. A queue that
 //!   changed says so, too.
 //! * It falls from the most that was used lately, not from a rate that nobody came near.
 //! * Without a reading it stays.
 //! * Where all of a resource is in use, it falls by a tenth, a fifth, then by a quarter each time: in proportion, what waits would grow for half a minute.
-//!   Nearer the reference, by at least the like part of a tenth.
+//!   Nearer the reference, by at least the like part of a tenth, where it has been there for two periods.
 //! * Where it is above its reference and too many wait, and they do not become fewer, it falls by half: what is let in is more than can be
 //!   done, though the reading does not say all, as of a server that may use a part of the machine. Where they become fewer, and are more than twice as many as
 //!   should be, it stays: what waits is being served.
-//! * A queue that becomes shorter is not emptied: shortly before it is at its reference, its rate rises to what is served.
+//! * A queue that becomes shorter is not emptied: shortly before it is at its reference, its rate rises to what is served, also where nothing else lets it rise.
 //! * Where it is above its reference and a queue's law turns requests away though few wait, it falls by a quarter: what uses the resource
 //!   gives way to what is turned away for no better reason than that it came first.
 //!
 //! The paper's proportional gain is in requests a second for each per cent of the processor, found by trial on its machine; twice
 //! as fast a machine is controlled half as well by it. Here it is relative to the rate: if all that is in use were in use by
 //! these requests, half of the way to the reference is gone in each period. So the loop's gain is at most a half, whatever the
-//! requests cost: it does not oscillate with readings that are a period late, nor if a request costs more meanwhile.
+//! requests cost, but far above the reference, where it falls by parts of the rate: it does not oscillate with readings that are a period late, nor if a request costs more meanwhile.
 //! The paper's law for queues is proportional and derivative, with gains in requests a second for each request that waits: in front of a server
 //! that serves 5,000 a second instead of 500 it swings between all and a third (`two_resources_that_are_short_at_once_are_used_as_by_the_best_fixed_rates`).
 //! What is served is known without a gain.
@@ -41,6 +41,9 @@ const ALL_IN_USE: f64 = 0.8;
 const FALL_ALL_IN_USE: f64 = 0.75;
 /// By what factor in the first and in the second period of that: the reading may be a period late, and the first fall not in it yet.
 const FALL_FIRST: [f64; 2] = [0.9, 0.8];
+/// From this part of the way from the reference to all on it falls by at least the like part of the first, if the reading before was there, too:
+/// nearer, and once, it may be noise.
+const TOWARDS_ALL: f64 = 0.4;
 /// By what factor it falls where too many wait besides.
 const FALL_BACKED_UP: f64 = 0.5;
 /// In so many seconds a queue that is too long comes down to its reference, if nothing changes.
@@ -135,6 +138,10 @@ pub(crate) struct Seen {
     /// Requests that had a token, a second, and those that asked for one.
     pub(crate) used: f64,
     pub(crate) asked: f64,
+    /// Of a queue: those that left it unserved, a second, as far as that is known.
+    pub(crate) given_up: f64,
+    /// Whether the reading may be of a period ago.
+    pub(crate) may_be_late: bool,
     /// Whether others leave it to this policer to let in more, or less.
     pub(crate) may_rise: bool,
     pub(crate) may_fall: bool,
@@ -162,6 +169,8 @@ pub(crate) struct InboundLaw {
     full: Option<f64>,
     /// Periods on end in which all of the resource was in use.
     all_in_use: usize,
+    /// Periods on end in which it was so on the way to that.
+    towards_all: usize,
 }
 
 impl InboundLaw {
@@ -174,6 +183,7 @@ impl InboundLaw {
             served: None,
             full: None,
             all_in_use: 0,
+            towards_all: 0,
         }
     }
 
@@ -197,6 +207,9 @@ impl InboundLaw {
                 let by = 1.0 + SHARE_GAIN * (reference - reading) / reference;
                 let is_all = reading >= reference + ALL_IN_USE * (1.0 - reference);
                 self.all_in_use = if is_all { self.all_in_use + 1 } else { 0 };
+                let towards_all = (reading - reference) / (1.0 - reference);
+                let is_towards = towards_all >= TOWARDS_ALL;
+                self.towards_all = if is_towards { self.towards_all + 1 } else { 0 };
                 if reading < reference {
                     if is_asked_for { rate * by } else { rate }
                 } else if seen.is_draining {
@@ -209,23 +222,32 @@ impl InboundLaw {
                     let first = FALL_FIRST.get(self.all_in_use - 1);
                     rate.min(used) * first.unwrap_or(&FALL_ALL_IN_USE)
                 } else {
-                    let towards_all = (reading - reference) / (1.0 - reference);
+                    let lasts = self.towards_all >= 2;
                     let least = 1.0 - (1.0 - FALL_FIRST[0]) * towards_all;
-                    rate.min(used) * by.min(least).max(FALL_ALL_IN_USE)
+                    let by = if lasts { by.min(least) } else { by };
+                    rate.min(used) * by.max(FALL_ALL_IN_USE)
                 }
             }
             Reference::QueueLen(_) => {
                 let growth = (reading - before) / seen.seconds;
-                // What comes and does not stay has been served. A reading may be a period late: then it tells of what came before.
-                let left = [seen.used, came_before].map(|came| (came - growth).max(0.0));
-                let served = self.served.map_or(left[0], |it| {
-                    let [this, that] = left.map(|left| left - it);
-                    it + (1.0 - SERVED_KEPT) * if that.abs() < this.abs() { that } else { this }
+                // What comes, and neither stays nor leaves unserved, has been served.
+                let left = |came: f64| (came - growth - seen.given_up).max(0.0);
+                let now = left(seen.used);
+                // A reading that is late tells of what came before; of an empty queue it tells nothing.
+                let late =
+                    Some(left(came_before)).filter(|_| seen.may_be_late && before > reference);
+                let served = self.served.map_or(now, |it| {
+                    let nearer = |late: f64| (late - it).abs() < (now - it).abs();
+                    let left = late.filter(|late| nearer(*late)).unwrap_or(now);
+                    it * SERVED_KEPT + left * (1.0 - SERVED_KEPT)
                 });
+                // Until now no more was served than came.
+                let begins = before <= reference && reading > reference;
+                let served = if begins { served.max(now) } else { served };
                 self.served = Some(served);
                 let by = (reference - reading) / DRAIN_S.max(DRAIN_PERIODS * seen.seconds);
                 if reading > reference {
-                    self.full = Some(served);
+                    self.full = Some(served.max(now));
                     let stays = growth >= 0.0 && reading >= 2.0 * reference;
                     // Else the rate that made it shorter would empty it: what is served goes unused until the rate has risen again.
                     let is_nearly_there =
@@ -278,6 +300,8 @@ mod tests {
             max,
             used,
             asked,
+            given_up: 0.0,
+            may_be_late: false,
             may_rise: true,
             may_fall: true,
             is_backed_up: false,
@@ -358,15 +382,68 @@ mod tests {
                 let queue: f64 = *lengths.last().unwrap();
                 lengths.push((queue + used - serves).max(0.0));
                 let reading = lengths[lengths.len() - 1 - late];
-                rate = law.next(Seen { max: 1e4, asked, may_rise, ..seen(reading, rate, used) });
+                let may_be_late = late > 0;
+                let seen =
+                    Seen { max: 1e4, asked, may_rise, may_be_late, ..seen(reading, rate, used) };
+                rate = law.next(seen);
             }
-            assert!(lengths[..15].iter().any(|len| *len < 200.0), "in ten seconds: {lengths:.0?}");
+            assert!(lengths[5..15].iter().any(|len| *len < 200.0), "in ten seconds: {lengths:.0?}");
             assert!(lengths[4..].iter().all(|len| *len > 0.0), "{late} {may_rise}: {lengths:.0?}");
+        }
+    }
+
+    /// Two quiet minutes, then more than the server can do for a minute: the part of what it can do that is done in that minute.
+    fn done_after_a_jump(serves: f64, quiet: f64, demand: f64, late: usize, noise: &[f64]) -> f64 {
+        let mut law = InboundLaw::new(Reference::QueueLen(100));
+        let (min, max) = (10.0, 1e4);
+        let (mut rate, mut lengths, mut done): (f64, _, _) = (max, vec![0.0; late + 1], 0.0);
+        for second in 0..180 {
+            let asked: f64 = if second < 120 { quiet } else { demand };
+            let used = rate.min(asked) * (1.0 + noise[second % noise.len()]);
+            let queue: f64 = lengths[lengths.len() - 1] + used;
+            let served = queue.min(serves);
+            done += if second < 120 { 0.0 } else { served };
+            lengths.push(queue - served);
+            let reading = lengths[lengths.len() - 1 - late];
+            let may_be_late = late > 0;
+            rate = law.next(Seen { min, max, asked, may_be_late, ..seen(reading, rate, used) });
+        }
+        done / (60.0 * serves)
+    }
+
+    #[test]
+    fn who_gives_up_was_not_served() {
+        // The server stops after ten seconds; clients leave after two.
+        let mut law = InboundLaw::new(Reference::QueueLen(100));
+        let (mut rate, mut lengths) = (1e4, vec![0.0, 0.0]);
+        let mut came = vec![0.0, 0.0];
+        for second in 0..20 {
+            let used = 900f64.min(rate);
+            let served = if second < 10 { used } else { 0.0 };
+            let given_up = if second < 12 { 0.0 } else { came[came.len() - 2] };
+            came.push(used - served);
+            lengths.push((lengths[lengths.len() - 1] + used - served - given_up).max(0.0));
+            let reading = lengths[lengths.len() - 1];
+            rate = law.next(Seen { max: 1e4, asked: 900.0, given_up, ..seen(reading, rate, used) });
+            assert!(second < 12 || rate < 200.0, "second {second}: {rate} while nobody is served");
         }
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        /// What came in a quiet time is not what can be served.
+        #[test]
+        fn a_jump_from_quiet_wastes_nothing(
+            serves in 200.0..4000.0f64,
+            quiet in 0.01..0.9f64,
+            demand in 1.2..4.0f64,
+            late in 0usize..2,
+            noise in proptest::collection::vec(-0.03..0.03f64, 37),
+        ) {
+            let done = done_after_a_jump(serves, quiet * serves, demand * serves, late, &noise);
+            prop_assert!(done > 0.93, "{done}");
+        }
 
         /// Servers of unknown speed, in front of which such requests and others meet: at the reference within half a minute, and there
         /// without oscillation, though a reading is late by up to two periods, noisy, and a request costs twice or half as much

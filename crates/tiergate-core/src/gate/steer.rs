@@ -7,8 +7,8 @@
 //! * for four seconds after the queue became too long, because readings of shares are late;
 //! * while a share is above its reference, and for ten seconds afterwards, if its law can still let in less.
 //!
-//! Unless the queue has been too long for fifteen seconds all the same: then its law leads until its rate is at its highest again. It does not let in
-//! more while a share is above its reference, if its law can still let in less. Where an adaptation goes by the same reading, and can still lower quality,
+//! Unless the queue has been more than twice too long for fifteen seconds all the same: then its law leads until its rate is at its highest again. It does not let in
+//! more than is served while a share is above its reference, if its law can still let in less. Where an adaptation goes by the same reading, and can still lower quality,
 //! a law of a share does not let in less for fifteen seconds. That a queue is too long is told to the laws of shares, which act the faster
 //! for it.
 //!
@@ -17,10 +17,12 @@
 
 use super::Gate;
 use super::steering::{AFTERWARDS, Demand, GRACE, Kept, PATIENCE_MAX, Steer, SteerState, Steered};
+use crate::account::ClassAccount;
 use crate::adjust::{Adjusted, Adjustment, Adjustments, Change, Setting};
 use crate::admit::inbound::{Inbound, PERIOD, Reference, Seen};
 use crate::names::PoolId;
 use crate::plan::Plan;
+use crate::reason::Reason;
 use crate::sense::Quantity;
 use crate::time::Moment;
 
@@ -82,7 +84,10 @@ impl<T> Gate<T> {
             // What somebody else has set is not the law's.
             !it.is_of_share() && !it.is_taken && is_lower
         };
-        steering.queue_leads = now >= steering.short_at + PATIENCE_MAX
+        if !steering.list.iter().any(Steered::is_beyond_twice) {
+            steering.within_twice_at = now;
+        }
+        steering.queue_leads = now >= steering.within_twice_at + PATIENCE_MAX
             || steering.queue_leads && steering.list.iter().any(is_held);
         let patient_until = steering.patient_until.max(steering.short_at + GRACE);
         let others_can =
@@ -129,6 +134,15 @@ impl<T> Gate<T> {
         it.is_new && it.is_short() && refused.is_some_and(|refused| it.has_refused(refused))
     }
 
+    /// Requests that have left the queue of the default pool without a slot: their clients did, or they waited for too long.
+    fn left_unserved(&self) -> u64 {
+        let late = [Reason::DeadlineExpired, Reason::QueueDelay].map(Reason::index);
+        let of = |class: &ClassAccount| {
+            class.cancelled_waiting + late.iter().map(|it| class.refused[*it]).sum::<u64>()
+        };
+        self.default_pool().account().classes.iter().map(of).sum()
+    }
+
     /// What is to become of a policer's rate.
     fn step(&self, now: Moment, it: &mut Steered, may: May, queue: Queue) -> Option<Change> {
         let setting = Setting::PolicerRate(it.policer);
@@ -151,6 +165,12 @@ impl<T> Gate<T> {
                 it.state = Steer::Follows;
                 let Demand { seconds, used, asked } = it.demand(now, passed, refused)?;
                 let (may_rise, may_fall) = (may.rise, may.fall);
+                // What waits here is counted at this moment, and who leaves it.
+                let given_up = match it.is_of_backlog() {
+                    true => it.given_up(self.left_unserved()) as f64 / seconds,
+                    false => 0.0,
+                };
+                let is_prompt = it.is_of_backlog() || seconds >= 1.5 * PERIOD.as_secs_f64();
                 let seen = Seen {
                     reading,
                     seconds,
@@ -159,6 +179,8 @@ impl<T> Gate<T> {
                     max,
                     used,
                     asked,
+                    given_up,
+                    may_be_late: !is_prompt,
                     may_rise,
                     may_fall,
                     is_backed_up: queue.is_backed_up,

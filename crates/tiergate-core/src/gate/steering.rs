@@ -14,8 +14,9 @@ pub(super) struct Steering {
     pub(super) asked: Moment,
     /// Until when a queue's law lets those of shares go first.
     pub(super) patient_until: Moment,
-    /// When a queue was last no longer than it should be.
+    /// When a queue was last no longer than it should be, and no more than twice as long.
     pub(super) short_at: Moment,
+    pub(super) within_twice_at: Moment,
     /// When a queue's law was last at its least and could not keep it at its reference.
     pub(super) lowest_at: Option<Moment>,
     /// Those of shares could not shorten a queue in time: its law goes first until its rate is at its highest again.
@@ -44,6 +45,10 @@ pub(super) struct Steered {
     pub(super) reading: Option<f64>,
     /// Of a queue: whether it was shorter than the time before.
     pub(super) shrinks: bool,
+    /// By how much it grew.
+    growth: f64,
+    /// How many had left it unserved when the law was asked last.
+    given_up: u64,
     /// When that came.
     pub(super) read: Option<Moment>,
     /// Whether it is another one than in the last period.
@@ -110,6 +115,8 @@ impl Steering {
                 law: same.map_or_else(|| InboundLaw::new(inbound.reference), |it| it.law),
                 asked: known.and_then(|it| it.asked),
                 shrinks: false,
+                growth: 0.0,
+                given_up: 0,
                 reading: same.and_then(|it| it.reading),
                 read: same.and_then(|it| it.read),
                 is_new: false,
@@ -149,6 +156,7 @@ impl Steered {
         if self.is_new {
             let shrinks = |(now, before): (f64, f64)| now < SHRINKS * before;
             self.shrinks = self.reading.zip(before).is_some_and(shrinks);
+            self.growth = self.reading.zip(before).map_or(0.0, |(now, before)| now - before);
         }
     }
 
@@ -169,10 +177,18 @@ impl Steered {
         !self.is_of_share() && self.is_new && self.is_beyond() && !self.shrinks
     }
 
-    /// Whether it is of a queue that is much longer than it should be and becomes shorter.
+    /// Whether it is of a queue that is longer than it should be and becomes shorter: it is much longer, or will be shorter than that soon.
     pub(super) fn is_draining(&self) -> bool {
+        let reference = self.inbound.reference.value();
+        let is_over_soon = |len: f64| len > reference && len + self.growth < reference;
+        let drains = |len| self.is_beyond_twice() || is_over_soon(len);
+        !self.is_of_share() && self.shrinks && self.reading.is_some_and(drains)
+    }
+
+    /// Whether it is of a queue that is more than twice as long as it should be.
+    pub(super) fn is_beyond_twice(&self) -> bool {
         let twice = 2.0 * self.inbound.reference.value();
-        !self.is_of_share() && self.shrinks && self.reading.is_some_and(|len| len > twice)
+        !self.is_of_share() && self.reading.is_some_and(|len| len > twice)
     }
 
     /// Whether it is of a queue that is not even half as long as it may be.
@@ -184,6 +200,11 @@ impl Steered {
     /// Whether requests have been refused since the law was asked last, if so many have been by now.
     pub(super) fn has_refused(&self, refused: u64) -> bool {
         self.asked.is_some_and(|(_, _, then)| refused > then)
+    }
+
+    /// How many have left its queue unserved since this was last asked, if so many had by now.
+    pub(super) fn given_up(&mut self, total: u64) -> u64 {
+        total.saturating_sub(std::mem::replace(&mut self.given_up, total))
     }
 
     /// Whether it goes by what waits in the default pool.
