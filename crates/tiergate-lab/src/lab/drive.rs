@@ -119,7 +119,7 @@ fn take(into: &mut PopulationFigures, of: &Population, phase: usize, figures: &h
             begun: sessions.begun,
             completed: sessions.completed,
             completed_in_it: (sessions.completed as f64 / longer).round() as u64,
-            mean_ms: Some(figures.mean_ms * f64::from(session.requests)),
+            mean_ms: Some(figures.mean_ms * f64::from(session.requests.unwrap_or(1))),
             ..SessionFigures::default()
         };
     }

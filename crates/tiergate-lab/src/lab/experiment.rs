@@ -54,6 +54,9 @@ pub(super) struct Experiment {
     /// Names of the clients by DNS, by domain; none: there is no DNS server.
     #[serde(default)]
     pub(super) names: Names,
+    /// So many processes on the gateway's machine take all of its processors' time that they get.
+    #[serde(default)]
+    pub(super) hogs: usize,
     /// Who asks.
     pub(super) clients: Vec<Clients>,
     /// What sends their requests.
@@ -182,6 +185,14 @@ impl Experiment {
             self.measure.iter().all(Taken::has_its_target)
                 && self.plot.iter().all(Line::can_be_drawn),
             "measure: overshoot and settling have a `target`, and no other does; nor are they drawn"
+        );
+        let is_endless = |c: &Clients| c.session.as_ref().is_some_and(|it| it.requests.is_none());
+        ensure!(
+            self.generator == Generator::Load
+                || !self.clients.iter().any(is_endless)
+                    && !self.measure.iter().any(Taken::is_received)
+                    && !self.plot.iter().any(Line::is_received),
+            "clients: only the lab's own generator has sessions without end and counts what is received"
         );
         for wanted in self.plot.iter().flat_map(|p| &p.clients) {
             ensure!(names.contains(&wanted.as_str()), "plot: no clients {wanted:?}");
@@ -340,7 +351,8 @@ impl Clients {
     /// How long a client waits for an answer, with all its attempts.
     fn patience_in_all(&self) -> Duration {
         let attempts = self.retry.as_ref().map_or(1, |retry| retry.attempts);
-        let requests = self.session.as_ref().map_or(1, |session| session.requests);
+        // A session without end has one request under way when the last phase ends.
+        let requests = self.session.as_ref().and_then(|session| session.requests).unwrap_or(1);
         self.patience * attempts * requests
     }
 }
@@ -406,6 +418,27 @@ pub(super) mod tests {
             assert!(goodput != experiment.search.is_empty(), "{name}: a search is for goodput");
             for file in experiment.policy.values() {
                 assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(file).is_file(), "{file}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_switched_off_leaves_a_whole_policy() {
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 8080));
+        let dir = Path::new("/scratch");
+        let place = crate::contender::Place::new(dir, [address; 3], None);
+        for experiment in all() {
+            let own = experiment.policy.get(Contender::Tiergate.name()).map(|file| {
+                std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
+            });
+            let template = own.as_deref().unwrap_or(Contender::Tiergate.template());
+            let text = place.configuration(template, dir).unwrap();
+            for part in super::super::check::by_feature(&experiment) {
+                let off = part.off.unwrap_or_default();
+                let what = format!("{}: {}", experiment.name, off.words());
+                let text = off.applied(&text).unwrap_or_else(|error| panic!("{what}: {error}"));
+                let read = tiergate::config::parse(&text, &experiment.name);
+                read.map(drop).unwrap_or_else(|errors| panic!("{what}: {errors}\n{text}"));
             }
         }
     }

@@ -66,6 +66,8 @@ enum What {
     Rate,
     /// Bytes of good answers a second, in Mb/s.
     Megabits,
+    /// Bytes of answers that came in that time, heads included, whatever became of the answers, in Mb/s.
+    Received,
     /// Requests sent to get one answered or given up.
     Attempts,
     /// Latency of good answers.
@@ -92,6 +94,8 @@ enum What {
     Wasted,
     /// Processor time of the gateway for each request asked for.
     FrontCpu,
+    /// Processor time of the gateway in a second.
+    FrontBusy,
     /// Processor time of the origin in a second.
     OriginBusy,
     /// How far that went beyond its target, of the target ([`super::transient`]).
@@ -114,9 +118,9 @@ impl What {
         match self {
             Self::Answered | Self::Goodput | Self::Completed | Self::Kept => (Unit::Share, Higher),
             Self::Refused | Self::Failed | Self::Wasted => (Unit::Share, Lower),
-            Self::OriginBusy | Self::Overshoot => (Unit::Share, Lower),
+            Self::FrontBusy | Self::OriginBusy | Self::Overshoot => (Unit::Share, Lower),
             Self::Rate | Self::SessionRate => (Unit::Rate, Higher),
-            Self::Megabits => (Unit::Megabits, Higher),
+            Self::Megabits | Self::Received => (Unit::Megabits, Higher),
             Self::Attempts => (Unit::Ratio, Lower),
             Self::Mean | Self::P50 | Self::P99 | Self::QueueWait => (Unit::Ms, Lower),
             Self::SessionMean | Self::SessionP99 => (Unit::Ms, Lower),
@@ -142,6 +146,8 @@ pub(super) struct Observed<'a> {
     pub(super) waits: &'a [Waits],
     /// Processor time of the origin in each second.
     pub(super) busy: &'a [f64],
+    /// The same of the gateway.
+    pub(super) front_busy: &'a [f64],
 }
 
 impl Taken {
@@ -179,6 +185,11 @@ impl Taken {
         (base > 0.0).then(|| value / base)
     }
 
+    /// Whether it is of bytes by when they came.
+    pub(super) fn is_received(&self) -> bool {
+        self.what == What::Received
+    }
+
     /// Whether it has a target if, and only if, it needs one.
     pub(super) fn has_its_target(&self) -> bool {
         self.target.is_some() == self.what.needs_target()
@@ -196,8 +207,8 @@ impl Taken {
         let populations = of(run.report, clients);
         let value = match self.what {
             What::Recovery => recovery(run, &populations, *phases.first()?),
-            What::Overshoot => self.target?.overshoot(&busy_in(run, &phases)),
-            What::Settling => self.target?.settling(&busy_in(run, &phases)),
+            What::Overshoot => self.target?.overshoot(&busy_in(run, &phases, run.busy)),
+            What::Settling => self.target?.settling(&busy_in(run, &phases, run.busy)),
             what => figure(run, &populations, &phases, what),
         };
         let capacity = self.capacity.filter(|_| self.what == What::Goodput).unwrap_or(1.0);
@@ -206,6 +217,11 @@ impl Taken {
 }
 
 impl Line {
+    /// Whether it is of bytes by when they came.
+    pub(super) fn is_received(&self) -> bool {
+        self.what == What::Received
+    }
+
     /// Whether it can be drawn.
     pub(super) fn can_be_drawn(&self) -> bool {
         !self.what.needs_target()
@@ -278,6 +294,9 @@ fn figure(
         What::Goodput => ratio(answers, seconds * run.capacity),
         What::Rate => ratio(answers, seconds),
         What::Megabits => ratio(sum(&|f| f.bytes) * 8.0 / 1e6, seconds),
+        What::Received => {
+            ratio(steps().map(|step| step.received_in_it as f64 * 8.0 / 1e6).sum(), seconds)
+        }
         What::Attempts => ratio(sum(&|f| f.attempts), sent),
         What::Mean => weighted(|f| f.mean_ms),
         What::P50 => weighted(|f| f.p50_ms),
@@ -289,8 +308,9 @@ fn figure(
         What::SessionP99 => session(|s| s.p99_ms),
         What::Recovery => recovery(run, populations, *phases.first()?),
         What::Wasted => run.served.and_then(|(all, wasted)| ratio(wasted as f64, all as f64)),
-        What::OriginBusy => {
-            let seconds = busy_in(run, phases);
+        What::OriginBusy | What::FrontBusy => {
+            let busy = if what == What::OriginBusy { run.busy } else { run.front_busy };
+            let seconds = busy_in(run, phases, busy);
             ratio(seconds.iter().sum(), seconds.len() as f64)
         }
         // They need a target, and so a measure.
@@ -321,7 +341,9 @@ fn in_second(
         |take: &dyn Fn(&Second) -> Option<f64>| seconds().filter_map(take).reduce(f64::max);
     match what {
         What::Rate => Some(ok),
+        What::Received => Some(sum(&|s| s.received) * 8.0 / 1e6),
         What::OriginBusy => run.busy.get(second).copied(),
+        What::FrontBusy => run.front_busy.get(second).copied(),
         What::Goodput => Some(ok / run.capacity),
         // Answers may come a second after their requests; more than all is all.
         What::Answered => (sent > 0.0).then(|| (ok / sent).min(1.0)),
@@ -332,17 +354,17 @@ fn in_second(
     }
 }
 
-/// Processor time of the origin in each second of those phases.
-fn busy_in(run: &Observed<'_>, phases: &[usize]) -> Vec<f64> {
-    phases.iter().flat_map(|n| busy(run, *n)).copied().collect()
+/// Those of a run's seconds that are of these phases.
+fn busy_in(run: &Observed<'_>, phases: &[usize], busy: &[f64]) -> Vec<f64> {
+    phases.iter().flat_map(|n| busy_of(run, *n, busy)).copied().collect()
 }
 
-/// Processor time of the origin in each second of a phase.
-fn busy<'a>(run: &Observed<'a>, phase: usize) -> &'a [f64] {
+/// Those of a phase.
+fn busy_of<'a>(run: &Observed<'_>, phase: usize, busy: &'a [f64]) -> &'a [f64] {
     let begin: f64 = run.phases[..phase].iter().map(|phase| phase.seconds).sum();
     let end = (begin + run.phases[phase].seconds).round() as usize;
-    let begin = (begin.round() as usize).min(run.busy.len());
-    &run.busy[begin..end.clamp(begin, run.busy.len())]
+    let begin = (begin.round() as usize).min(busy.len());
+    &busy[begin..end.clamp(begin, busy.len())]
 }
 
 /// See [`What::Recovery`]. What never recovers is given the time until the end.
@@ -371,7 +393,8 @@ mod tests {
             p99_ms: Some(p99_ms).filter(|_| ok > 0),
             ..Figures::default()
         };
-        StepFigures { rate: 0.0, seconds: 2.0, answered_in_it: ok, figures }
+        let received_in_it = ok * 1100;
+        StepFigures { rate: 0.0, seconds: 2.0, answered_in_it: ok, received_in_it, figures }
     }
 
     /// Two phases of two seconds; premium is answered throughout, basic a quarter of the time.
@@ -444,6 +467,7 @@ mod tests {
                 phases: vec![(Some(10.0), 300), (Some(50.0), 100)],
             }],
             busy: &[0.5, 0.7, 1.0],
+            front_busy: &[0.1, 0.3, 0.4],
         };
         let taken: Taken = toml::from_str(&format!("name = 'x'\n{toml}")).unwrap();
         taken.value(&run)
@@ -484,6 +508,9 @@ mod tests {
     fn rates_are_over_the_phases_and_goodput_of_their_capacity() {
         assert_eq!(value("what = 'rate'"), Some(100.0));
         assert_eq!(value("what = 'megabits'\nphases = ['storm']"), Some(1.2));
+        let received = value("what = 'received'\nphases = ['storm']").unwrap();
+        assert!((received - 300.0 * 1100.0 * 8.0 / 1e6 / 2.0).abs() < 1e-9, "{received}");
+        assert_eq!(value("what = 'front_busy'\nphases = ['calm']"), Some(0.2));
         assert_eq!(value("what = 'goodput'\nphases = ['storm']"), Some(0.75));
         assert_eq!(value("what = 'goodput'\nphases = ['storm']\ncapacity = 0.5"), Some(1.5));
     }

@@ -17,6 +17,7 @@ mod dns;
 mod doubts;
 mod drive;
 mod experiment;
+mod hogs;
 mod httperf;
 mod join;
 mod machine;

@@ -7,7 +7,7 @@ use super::measure::Observed;
 use super::network::Network;
 use super::result::Round;
 use super::server;
-use super::{dns, drive, httperf, oha, waits};
+use super::{dns, drive, hogs, httperf, oha, waits};
 use crate::contender::{Contender, Place as FrontPlace};
 use crate::load::Plan;
 use crate::load::figures::RunFigures;
@@ -98,7 +98,9 @@ impl Run<'_> {
             _ => Network::LISTEN,
         };
         let populations = self.experiment.populations(self.capacity, &origin.paths)?;
+        let hogs = hogs::start(self.experiment, scratch.path(), split.front.as_deref())?;
         let watch = Watch::start(origin.pids());
+        let front_watch = Watch::start(front.pid().into_iter().collect());
         let report = match self.experiment.generator {
             Generator::Load => {
                 let plan = Plan { target, seed, populations: populations.clone() };
@@ -118,7 +120,8 @@ impl Run<'_> {
                 drive::oha(self.experiment, &populations, &place).await?
             }
         };
-        let busy = watch.stop();
+        drop(hogs);
+        let (busy, front_busy) = (watch.stop(), front_watch.stop());
         if let Some(why) = front.ended().or_else(|| origin.ended()) {
             bail!("{why}");
         }
@@ -139,6 +142,7 @@ impl Run<'_> {
             front_cpu_s,
             waits: &waits,
             busy: &busy,
+            front_busy: &front_busy,
         };
         let round = Round {
             seed,

@@ -20,6 +20,9 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 /// than that are counted as timed out, since a server that far behind answers nobody in time.
 const UNDER_WAY_MAX: usize = 50_000;
 
+/// How long a client whose session goes on whatever becomes of its requests waits after one that did not end well.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
+
 /// Runs a plan until its last request has ended.
 pub(super) async fn generate(plan: &Plan, live: &Arc<Live>) {
     let begun = Instant::now();
@@ -28,7 +31,7 @@ pub(super) async fn generate(plan: &Plan, live: &Arc<Live>) {
     for (number, population) in plan.populations.iter().enumerate() {
         let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
         let log = Log::new(Arc::clone(live), number, population, begun);
-        let clients = Arc::new(Clients::new(plan.target, population.clone(), log));
+        let clients = Arc::new(Clients::new(plan.target, population.clone(), log.into()));
         all.spawn(arrive(clients, seed, begun));
     }
     let ended = async { while all.join_next().await.is_some() {} };
@@ -87,14 +90,17 @@ struct Clients {
     client: Client,
     pool: Pool,
     ranks: Ranks,
-    log: Log,
+    log: Arc<Log>,
 }
 
 impl Clients {
-    fn new(target: SocketAddr, population: Population, log: Log) -> Self {
+    fn new(target: SocketAddr, population: Population, log: Arc<Log>) -> Self {
         let pool = Pool::new(population.connections_max);
         let ranks = Ranks::new(population.paths.len(), population.zipf);
-        Self { client: Client::new(target, population), pool, ranks, log }
+        let received = Arc::clone(&log);
+        let client =
+            Client::new(target, population, Box::new(move |bytes| received.received(bytes)));
+        Self { client, pool, ranks, log }
     }
 
     fn population(&self) -> &Population {
@@ -123,11 +129,15 @@ impl Clients {
         let mut way = Way::Own(None, Jar::default());
         let mut due = begun;
         let mut lasting = Duration::ZERO;
-        for number in 0..session.requests {
+        let (mut pause, mut has_started) = (Duration::ZERO, false);
+        for number in 0..session.requests.unwrap_or(u32::MAX) {
             if number > 0 {
                 let think = session.think.mul_f64(exponential(random));
-                due = self.log.due(Instant::now() + think);
+                due = self.log.due(Instant::now() + think.max(pause));
                 sleep_until(due.at).await;
+            }
+            if session.requests.is_none() && self.log.is_over() {
+                break;
             }
             if let (Some(marked), Way::Own(_, jar)) = (&session.marked, &mut way)
                 && number == marked.from
@@ -135,10 +145,15 @@ impl Clients {
                 jar.set(marked.cookie.as_bytes());
             }
             let outcome = self.request(&mut way, due, random).await;
-            if outcome != Outcome::Ok {
-                return outcome;
+            match outcome {
+                Outcome::Ok => pause = Duration::ZERO,
+                _ if session.requests.is_none() => {
+                    pause = AFTER_FAILURE;
+                    continue;
+                }
+                _ => return outcome,
             }
-            if number == 0 {
+            if !std::mem::replace(&mut has_started, true) {
                 self.log.session_started(begun);
             }
             lasting += due.at.elapsed();

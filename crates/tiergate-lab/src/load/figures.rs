@@ -44,6 +44,9 @@ pub(crate) struct StepFigures {
     pub(crate) seconds: f64,
     /// Good answers that came in it, whenever their requests were due.
     pub(crate) answered_in_it: u64,
+    /// Bytes of answers that came in it, heads included, whatever became of the answers; 0: the generator does not tell.
+    #[serde(default)]
+    pub(crate) received_in_it: u64,
     /// The requests that were due in it.
     #[serde(flatten)]
     pub(crate) figures: Figures,
@@ -100,6 +103,9 @@ pub(crate) struct Second {
     /// Requests that were due in it, and those that ended in it.
     #[serde(flatten)]
     pub(crate) counts: Counts,
+    /// Bytes of answers that came in it, heads included.
+    #[serde(default)]
+    pub(crate) received: u64,
     /// Median latency of those that ended well in it.
     pub(crate) p50_ms: Option<f64>,
     /// Latency that 99 % of those did not exceed.

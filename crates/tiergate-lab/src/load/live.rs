@@ -21,6 +21,8 @@ pub(super) struct Course {
     pub(super) steps: Vec<Tally>,
     /// By step: good answers that came in it, whenever they were asked for.
     pub(super) answered: Vec<u64>,
+    /// By step: bytes of answers that came in it, whatever became of them.
+    pub(super) received: Vec<u64>,
     /// By step; empty without sessions.
     pub(super) sessions: Vec<SessionTally>,
     /// By second.
@@ -36,6 +38,7 @@ impl Course {
         Self {
             steps: vec![Tally::default(); steps],
             answered: vec![0; steps],
+            received: vec![0; steps],
             sessions: vec![SessionTally::default(); sessions],
             ..Self::default()
         }
@@ -152,6 +155,21 @@ impl Log {
         {
             course.answered[step] += 1;
         }
+    }
+
+    /// So many bytes of answers have come now.
+    pub(super) fn received(&self, bytes: usize) {
+        let (at, bytes) = (self.begun.elapsed(), bytes as u64);
+        let mut course = self.course();
+        course.series.received(at, bytes);
+        if let Some(step) = self.ends.step_at(at) {
+            course.received[step] += bytes;
+        }
+    }
+
+    /// Whether the last step has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.ends.step_at(self.begun.elapsed()).is_none()
     }
 
     /// A session that was due begins.

@@ -106,7 +106,7 @@ mod tests {
             keep_alive: false,
             addresses: vec!["127.0.0.2".parse().unwrap()],
             session: Some(Session {
-                requests: 5,
+                requests: Some(5),
                 think: Duration::from_millis(200),
                 marked: Some(Marked { cookie: "basket=full".into(), from: 2 }),
             }),
@@ -141,7 +141,7 @@ mod tests {
             patience: Duration::from_millis(250),
             arrivals: Arrivals::Constant,
             headers: vec![("A".into(), "b".into())],
-            session: Some(Session { requests: 2, think: Duration::ZERO, marked: None }),
+            session: Some(Session { requests: Some(2), think: Duration::ZERO, marked: None }),
             ..Population::default()
         };
         assert_eq!(plan.populations, [expected]);

@@ -66,12 +66,13 @@ pub(crate) struct Population {
 }
 
 /// Requests of one client one after another, on a connection of its own. The first that does not
-/// end well ends the session, uncompleted. Cookies that are set come back with its later requests.
+/// end well ends the session, uncompleted; one without a number of requests goes on all the same, until the
+/// last step ends. Cookies that are set come back with its later requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Session {
-    /// How many.
-    pub(crate) requests: u32,
+    /// How many; `None`: as many as it gets answered until the last step ends, so that what it gets is measured by time.
+    pub(crate) requests: Option<u32>,
     /// Mean of the exponentially distributed time from an answer to the next request.
     #[serde(default, with = "units::text")]
     pub(crate) think: Duration,
@@ -167,7 +168,7 @@ impl Population {
         check(connections, "connections_max: from 1 to 60000")?;
         check(self.read_bytes_per_second != Some(0), "read_bytes_per_second: at least 1")?;
         if let Some(session) = &self.session {
-            let requests = (1..=REQUESTS_MAX).contains(&session.requests);
+            let requests = session.requests.is_none_or(|it| (1..=REQUESTS_MAX).contains(&it));
             check(requests, "session.requests: from 1 to 10000")?;
             check(session.think <= TIME_MAX, "session.think: at most a day")?;
             let cookie = session.marked.as_ref().map_or("a=b", |marked| &marked.cookie);

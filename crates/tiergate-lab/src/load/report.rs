@@ -38,6 +38,8 @@ pub(crate) struct PopulationReport {
     pub(crate) steps: Vec<Tally>,
     /// Good answers by the step in which they came: what the server did in that time.
     pub(crate) answered: Vec<u64>,
+    /// Bytes of answers by the step in which they came; empty: not known.
+    received: Vec<u64>,
     /// Sum of the steps.
     pub(crate) overall: Tally,
     /// Sessions by step in which they were due; empty without.
@@ -51,16 +53,18 @@ impl PopulationReport {
     pub(crate) fn new(population: &Population, steps: Vec<Tally>, answered: Vec<u64>) -> Self {
         let mut overall = Tally::default();
         steps.iter().for_each(|step| overall.add(step));
-        let (sessions, series) = (Vec::new(), Vec::new());
-        Self { population: population.clone(), steps, answered, overall, sessions, series }
+        let (received, sessions, series) = (Vec::new(), Vec::new(), Vec::new());
+        let population = population.clone();
+        Self { population, steps, answered, received, overall, sessions, series }
     }
 
     fn figures(&self) -> PopulationFigures {
-        let steps = self.steps.iter().zip(&self.answered).zip(&self.population.steps);
-        let steps = steps.map(|((tally, answered), step)| StepFigures {
+        let steps = self.steps.iter().zip(&self.answered).zip(&self.population.steps).enumerate();
+        let steps = steps.map(|(number, ((tally, answered), step))| StepFigures {
             rate: step.rate,
             seconds: step.lasting.as_secs_f64(),
             answered_in_it: *answered,
+            received_in_it: self.received.get(number).copied().unwrap_or(0),
             figures: tally.figures(),
         });
         PopulationFigures {
@@ -79,7 +83,8 @@ impl Report {
             let course = live.course(number);
             let series = course.series.seconds();
             let report = PopulationReport::new(population, course.steps, course.answered);
-            PopulationReport { sessions: course.sessions, series, ..report }
+            let (received, sessions) = (course.received, course.sessions);
+            PopulationReport { received, sessions, series, ..report }
         };
         Self {
             populations: plan.populations.iter().enumerate().map(of).collect(),

@@ -41,6 +41,13 @@ impl Series {
         }
     }
 
+    /// Bytes of answers came, `at` since the beginning.
+    pub(super) fn received(&mut self, at: Duration, bytes: u64) {
+        if let Some(second) = self.second(at) {
+            second.received += bytes;
+        }
+    }
+
     /// The seconds until now.
     pub(super) fn seconds(&self) -> Vec<Second> {
         let mut whole = self.clone();
@@ -77,6 +84,7 @@ mod tests {
         series.sent(ms(900));
         series.sent(ms(950));
         series.ended(ms(999), Outcome::Ok, ms(99));
+        series.received(ms(2999), 10);
         series.sent(ms(3000));
         series.ended(ms(3500), Outcome::Ok, ms(2550));
         series.ended(ms(3500), Outcome::Refused, ms(500));
@@ -87,6 +95,7 @@ mod tests {
             (seconds[0].counts.ok, seconds[3].counts.ok, seconds[3].counts.refused),
             (1, 1, 1)
         );
+        assert_eq!(seconds.iter().map(|s| s.received).collect::<Vec<_>>(), [0, 0, 10, 0]);
         let p50 = |n: usize| seconds[n].p50_ms.map(f64::round);
         assert_eq!([p50(0), p50(1), p50(2)], [Some(99.0), None, None]);
         assert!((p50(3).unwrap() - 2550.0).abs() < 3.0);

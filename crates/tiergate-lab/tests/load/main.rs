@@ -66,6 +66,30 @@ fn a_session_asks_one_after_another_on_a_connection_of_its_own() {
 }
 
 #[test]
+fn a_session_without_a_number_goes_on_until_the_last_step_ends() {
+    let server = Server::start(|_, _, number| Reply {
+        after: Duration::from_millis(20),
+        ..Reply::status(if number % 2 == 1 { 503 } else { 200 })
+    });
+    let steps = json!([{ "rate": 2, "lasting": 1.0 }, { "rate": 0, "lasting": 1.0 }]);
+    let population = json!({ "steps": steps, "arrivals": "constant", "patience": 10,
+        "session": { "think": 0 } });
+    let report = load(server.address, population);
+    let [sent, ok, refused, failed, timed_out, _] = counts(&report["overall"]);
+    assert_eq!((ok + refused, failed, timed_out), (sent, 0, 0), "{report}");
+    // 20 ms each, and 100 ms after one that was refused: at most 14 pairs in two seconds.
+    assert!((8..=60).contains(&sent) && refused > 2, "{report}");
+    let sessions = &report["sessions_by_step"];
+    assert_eq!((&sessions[0]["begun"], &sessions[1]["begun"]), (&json!(2), &json!(0)));
+    let received = |step: usize| report["steps"][step]["received_in_it"].as_u64().unwrap();
+    let answers = |step: usize| report["steps"][step]["answered_in_it"].as_u64().unwrap();
+    assert!(answers(1) > 2 && received(1) > received(0), "by when they came: {report}");
+    let series = report["series"].as_array().unwrap();
+    let seconds: u64 = series.iter().map(|it| it["received"].as_u64().unwrap()).sum();
+    assert!(seconds >= received(0) + received(1) && received(0) > 0, "{report}");
+}
+
+#[test]
 fn a_session_ends_with_the_first_request_that_does_not_end_well() {
     let server = Server::start(|_, _, number| Reply::status(if number == 1 { 503 } else { 200 }));
     let population = json!({ "steps": steps(10), "arrivals": "constant", "patience": 10,

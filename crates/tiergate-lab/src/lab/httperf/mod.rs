@@ -94,7 +94,8 @@ impl Workload<'_> {
     /// Calls of a connection, and the time between an answer and the next call.
     fn calls(&self) -> (u32, Duration) {
         let session = self.population.session.as_ref();
-        session.map_or((1, Duration::ZERO), |session| (session.requests, session.think))
+        session
+            .map_or((1, Duration::ZERO), |session| (session.requests.unwrap_or(1), session.think))
     }
 
     /// How long a connection stays open when all goes as slowly as clients bear, about.
@@ -172,7 +173,7 @@ impl Workload<'_> {
         match &self.population.session {
             None => args.push(format!("--num-conns={begun}")),
             Some(Session { requests, think, .. }) => args.extend([
-                format!("--wsess={begun},{requests},{}", think.as_secs_f64()),
+                format!("--wsess={begun},{},{}", requests.unwrap_or(1), think.as_secs_f64()),
                 // Else a refused call would count as any other.
                 "--failure-status=503".into(),
             ]),

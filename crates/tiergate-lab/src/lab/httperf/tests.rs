@@ -178,7 +178,7 @@ fn gold() -> Population {
 }
 
 fn thinking(requests: u32, think: Duration) -> Population {
-    let session = Some(Session { requests, think, marked: None });
+    let session = Some(Session { requests: Some(requests), think, marked: None });
     Population { session, ..gold() }
 }
 

@@ -28,6 +28,14 @@ pub(crate) struct Answer {
     pub(super) kept: bool,
 }
 
+/// How an answer is taken in.
+pub(super) struct Take<'r> {
+    /// How fast.
+    pub(super) pace: Pace,
+    /// Is told how many bytes come, when they come.
+    pub(super) received: &'r (dyn Fn(usize) + Send + Sync),
+}
+
 /// The connection broke, or what came is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Broken {
@@ -55,11 +63,11 @@ struct Head {
 /// body.
 pub(super) async fn read<R: AsyncRead + Unpin>(
     from: R,
-    pace: Pace,
+    take: Take<'_>,
     to_head: bool,
     jar: &mut Jar,
 ) -> Result<Answer, Broken> {
-    let mut reader = Reader { from, pace, jar, buffer: BytesMut::new(), any: false };
+    let mut reader = Reader { from, take, jar, buffer: BytesMut::new(), any: false };
     match reader.answer(to_head).await {
         // More than an answer: what follows belongs to no request of ours.
         Ok(answer) => Ok(Answer { kept: answer.kept && reader.buffer.is_empty(), ..answer }),
@@ -67,16 +75,16 @@ pub(super) async fn read<R: AsyncRead + Unpin>(
     }
 }
 
-struct Reader<'j, R> {
+struct Reader<'j, 't, R> {
     from: R,
-    pace: Pace,
+    take: Take<'t>,
     jar: &'j mut Jar,
     buffer: BytesMut,
     /// Whether anything has come.
     any: bool,
 }
 
-impl<R: AsyncRead + Unpin> Reader<'_, R> {
+impl<R: AsyncRead + Unpin> Reader<'_, '_, R> {
     async fn answer(&mut self, to_head: bool) -> Result<Answer, ()> {
         let head = loop {
             match parse(&self.buffer, self.jar)? {
@@ -176,13 +184,14 @@ impl<R: AsyncRead + Unpin> Reader<'_, R> {
 
     /// Reads some more; 0 at the end.
     async fn fill(&mut self) -> Result<usize, ()> {
-        let most = self.pace.slice().await as u64;
+        let most = self.take.pace.slice().await as u64;
         if self.buffer.capacity() - self.buffer.len() < ROOM / 4 {
             self.buffer.reserve(ROOM);
         }
         let got = (&mut self.from).take(most).read_buf(&mut self.buffer).await.map_err(|_| ())?;
         self.any |= got > 0;
-        self.pace.moved(got);
+        self.take.pace.moved(got);
+        (self.take.received)(got);
         Ok(got)
     }
 }
@@ -220,8 +229,12 @@ fn parse(bytes: &[u8], jar: &mut Jar) -> Result<Option<Head>, ()> {
 mod tests {
     use super::*;
 
+    fn take() -> Take<'static> {
+        Take { pace: Pace::new(None), received: &|_| {} }
+    }
+
     async fn of(text: &str) -> Result<Answer, Broken> {
-        read(text.as_bytes(), Pace::new(None), false, &mut Jar::default()).await
+        read(text.as_bytes(), take(), false, &mut Jar::default()).await
     }
 
     fn answer(status: u16, bytes: u64, kept: bool) -> Result<Answer, Broken> {
@@ -276,7 +289,7 @@ mod tests {
     async fn an_answer_to_head_has_no_body() {
         let text = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n";
         let mut jar = Jar::default();
-        let read = read(text.as_bytes(), Pace::new(None), true, &mut jar);
+        let read = read(text.as_bytes(), take(), true, &mut jar);
         assert_eq!(read.await, answer(200, 0, true));
     }
 
@@ -285,12 +298,9 @@ mod tests {
         let mut jar = Jar::default();
         let text = "HTTP/1.1 200 OK\r\nSet-Cookie: id=1\r\nset-cookie: b=2; Path=/\r\n\
                     Content-Length: 0\r\n\r\n";
-        assert!(read(&text.as_bytes()[..40], Pace::new(None), false, &mut jar).await.is_err());
+        assert!(read(&text.as_bytes()[..40], take(), false, &mut jar).await.is_err());
         assert_eq!(jar.line(), b"");
-        assert_eq!(
-            read(text.as_bytes(), Pace::new(None), false, &mut jar).await,
-            answer(200, 0, true)
-        );
+        assert_eq!(read(text.as_bytes(), take(), false, &mut jar).await, answer(200, 0, true));
         assert_eq!(jar.line(), b"Cookie: id=1; b=2\r\n");
     }
 }

@@ -12,7 +12,7 @@ pub(super) use jar::Jar;
 pub(super) use pool::Pool;
 
 use super::population::{Population, Upload};
-use answer::{Answer, Broken};
+use answer::{Answer, Broken, Take};
 use pace::Pace;
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -35,10 +35,15 @@ pub(super) struct Client {
     to_head: bool,
     /// Connections opened, to take the addresses in turn.
     opened: AtomicUsize,
+    /// Is told how many bytes of answers come, when they come.
+    received: Received,
 }
 
+/// Who is told of bytes of answers that have come, heads included.
+type Received = Box<dyn Fn(usize) + Send + Sync>;
+
 impl Client {
-    pub(super) fn new(target: SocketAddr, population: Population) -> Self {
+    pub(super) fn new(target: SocketAddr, population: Population, received: Received) -> Self {
         let tail = tail(target, &population);
         let method = match population.method.as_str() {
             "GET" if population.upload.is_some() => "POST",
@@ -50,6 +55,7 @@ impl Client {
             heads: population.paths.iter().map(head).collect(),
             to_head: method == "HEAD",
             opened: AtomicUsize::new(0),
+            received,
             population,
         }
     }
@@ -101,16 +107,19 @@ impl Client {
         jar: &mut Jar,
     ) -> Result<(Answer, Option<Connection>), Broken> {
         let head = with_cookies(&self.heads[path], jar);
-        let pace = Pace::new(self.population.read_bytes_per_second);
+        let take = Take {
+            pace: Pace::new(self.population.read_bytes_per_second),
+            received: &self.received,
+        };
         let stream = &mut connection.0;
         let answer = match self.population.upload {
             None => {
                 stream.write_all(&head).await.map_err(|_| Broken { early: true })?;
-                answer::read(stream, pace, self.to_head, jar).await?
+                answer::read(stream, take, self.to_head, jar).await?
             }
             Some(upload) => {
                 let (from, to) = stream.split();
-                let mut answer = std::pin::pin!(answer::read(from, pace, self.to_head, jar));
+                let mut answer = std::pin::pin!(answer::read(from, take, self.to_head, jar));
                 tokio::select! {
                     biased;
                     // Answered before everything was sent: the rest is not sent any more.
