@@ -30,6 +30,8 @@ pub struct ClassAccount {
     pub stored: [u64; Instead::COUNT],
     /// Requests that gave their slot back, by [`End::index`].
     pub finished: [u64; End::COUNT],
+    /// Bytes of answers that came from the origin.
+    pub origin_bytes: u64,
     /// Time in the backlog of the requests that got a slot (zero for those admitted at once).
     pub wait: Histogram,
     /// From the grant to the first byte of the answer.
@@ -94,6 +96,7 @@ impl Account {
     pub(crate) fn finished(&mut self, class: ClassId, service: Duration, outcome: &Outcome) {
         let account = &mut self.classes[class.index()];
         account.finished[outcome.end.index()] += 1;
+        account.origin_bytes += outcome.bytes;
         account.service.record(service);
         if let Some(first_byte) = outcome.first_byte {
             account.first_byte.record(first_byte);

@@ -98,6 +98,7 @@ fn access_log(counters: &Arc<Counters>) -> std::io::Result<()> {
         duration: Duration::from_micros(41_500),
         waited: Some(Duration::from_micros(1_250)),
         first_byte: Some(Duration::from_millis(38)),
+        cpu: None,
         class: Some("checkout"),
         pool: None,
         resource: None,

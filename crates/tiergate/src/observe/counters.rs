@@ -3,6 +3,7 @@
 //! | state | written by | read by |
 //! |---|---|---|
 //! | [`ThreadCounters`] | the thread that owns the set, relaxed | a scrape, relaxed |
+//! | processor time of requests by class | the thread that served one that is measured, under its lock | a scrape, under its lock |
 //! | text of the last reload's fault | a reload, under its lock | a scrape, under its lock |
 //!
 //! A scrape may see a request in one counter and not yet in another; each counter only grows.
@@ -14,7 +15,8 @@ use crate::tally::{Tally, ThreadTally};
 use crate::tokens::Proof;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+use tiergate_core::names::ClassId;
 
 /// The protocol that a request came in by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,12 +198,46 @@ pub struct LogCounters {
     pub errors: Tally,
 }
 
+/// Processor time that the gateway spent on requests that were measured, by class. Few are, so that threads may share it.
+#[derive(Debug, Default)]
+pub struct CpuByClass(Mutex<Vec<Cpu>>);
+
+/// The same of a class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cpu {
+    /// Requests that were measured.
+    pub requests: u64,
+    /// What they took together.
+    pub time: Duration,
+}
+
+impl CpuByClass {
+    /// A request of the class took so long.
+    pub fn add(&self, class: ClassId, time: Duration) {
+        let mut classes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if classes.len() <= class.index() {
+            classes.resize_with(class.index() + 1, Cpu::default);
+        }
+        let of = &mut classes[class.index()];
+        of.requests += 1;
+        of.time += time;
+    }
+
+    /// What was measured of the class.
+    pub fn of(&self, class: ClassId) -> Cpu {
+        let classes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        classes.get(class.index()).copied().unwrap_or_default()
+    }
+}
+
 /// Everything the gateway counts outside the gate. One per process, shared.
 #[derive(Debug)]
 pub struct Counters {
     threads: Box<[ThreadCounters]>,
     /// The access log's counters.
     pub access_log: LogCounters,
+    /// Processor time by class.
+    pub cpu: CpuByClass,
     /// Memory that buffers bodies for slow clients.
     pub buffered: Arc<Budget>,
     /// Client connections that are open.
@@ -242,6 +278,7 @@ impl Counters {
         Arc::new(Counters {
             threads: (0..threads.max(1)).map(|_| ThreadCounters::default()).collect(),
             access_log: LogCounters::default(),
+            cpu: CpuByClass::default(),
             buffered: Arc::default(),
             connections: Arc::default(),
             connections_max: AtomicUsize::new(0),

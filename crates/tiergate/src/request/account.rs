@@ -2,6 +2,7 @@
 
 use super::facts::RequestFacts;
 use super::limits;
+use super::meter;
 use super::quality::Quality;
 use super::record::Record;
 use crate::client::seam::Client;
@@ -12,7 +13,7 @@ use crate::observed::{ObservedRequest, ObservedVerdict};
 use crate::shared::{Config, Shared};
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use tiergate_core::gate::Arrival;
 use tiergate_core::names::PoolId;
 use tiergate_core::plan::RuleLabel;
@@ -26,6 +27,8 @@ struct LogFields<'a> {
     head: &'a RequestHead<'a>,
     fields: &'a [Field<'a>],
     received_bytes: u64,
+    /// `None`: not measured.
+    cpu: Option<Duration>,
     observed: Option<ObservedVerdict<'a>>,
 }
 
@@ -53,6 +56,8 @@ pub(super) fn request<C: Client>(
     let received_bytes = client.received_len(facts);
     tally.sent_bytes.add(record.sent_bytes);
     tally.received_bytes.add(received_bytes);
+    let cpu = meter::so_far();
+    cpu.into_iter().for_each(|it| shared.counters.cpu.add(facts.arrival.class, it));
     let observed = facts.observed.as_deref();
     observed.into_iter().for_each(|it| it.ended(record));
     if let Some(reason) = record.reason {
@@ -66,7 +71,7 @@ pub(super) fn request<C: Client>(
     let limits = limits::of_request_heads(&config.policy.limits);
     if let Ok(Parsed::Complete(head)) = client.head(&limits, &mut table) {
         let (fields, observed) = (table.fields(), observed.map(ObservedRequest::verdict));
-        let fields = LogFields { head: &head, fields, received_bytes, observed };
+        let fields = LogFields { head: &head, fields, received_bytes, cpu, observed };
         log(shared, config, facts, &fields, record);
     }
 }
@@ -130,6 +135,7 @@ fn log(
         duration,
         waited: record.waited,
         first_byte: record.first_byte,
+        cpu: fields.cpu,
         class: Some(class_name(config, &facts.arrival)),
         resource: facts
             .arrival

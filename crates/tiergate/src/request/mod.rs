@@ -27,6 +27,7 @@ mod identity;
 mod judge;
 mod limits;
 mod look;
+pub(crate) mod meter;
 pub(crate) mod outbox;
 mod path;
 pub(crate) mod quality;

@@ -3,6 +3,7 @@
 use super::decide::{Decision, Go, decide};
 use super::gather::gather;
 use super::limits::allowance;
+use super::meter;
 use super::path::Request;
 use super::record::Record;
 use crate::client::seam::Client;
@@ -21,6 +22,13 @@ use std::task::{Context, Poll};
 /// Serves one request: reads what it takes to decide, and does what was decided. What becomes of the
 /// connection is for the client's side to know.
 pub(crate) async fn serve<C: Client>(client: &mut C, shared: &Arc<Shared>) {
+    match meter::is_due() {
+        false => serve_it(client, shared).await,
+        true => meter::measured(Box::pin(serve_it(client, shared))).await,
+    }
+}
+
+async fn serve_it<C: Client>(client: &mut C, shared: &Arc<Shared>) {
     let mut config = shared.config.load_full();
     client.timer().arm(config.policy.timeouts.request_head);
     let mut gathered_since = None;

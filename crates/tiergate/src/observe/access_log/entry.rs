@@ -65,6 +65,8 @@ pub struct Entry<'a> {
     pub waited: Option<Duration>,
     /// From the grant of the slot to the first byte of the origin's answer.
     pub first_byte: Option<Duration>,
+    /// Processor time that the gateway spent on it; `None`: it was not measured.
+    pub cpu: Option<Duration>,
     /// The class's name.
     pub class: Option<&'a str>,
     /// The name of the pool that it went to, unless that is the default pool.

@@ -46,6 +46,7 @@ impl Formatter {
         seconds(line, "duration_seconds", Some(entry.duration));
         seconds(line, "queue_seconds", entry.waited);
         seconds(line, "first_byte_seconds", entry.first_byte);
+        seconds(line, "gateway_cpu_seconds", entry.cpu);
         text(line, "class", entry.class.unwrap_or_default().as_bytes());
         text(line, "pool", entry.pool.unwrap_or_default().as_bytes());
         text(line, "resource", entry.resource.unwrap_or_default().as_bytes());
@@ -184,6 +185,7 @@ pub(super) mod tests {
             duration: Duration::from_micros(41_500),
             waited: Some(Duration::from_micros(1_250)),
             first_byte: Some(Duration::from_millis(38)),
+            cpu: Some(Duration::from_micros(21)),
             class: Some("checkout"),
             pool: None,
             resource: None,
@@ -219,7 +221,7 @@ pub(super) mod tests {
              \"target\":\"/cart/7\",\"protocol\":\"HTTP/1.1\",\"host\":\"shop.example\",\
              \"status\":200,\"sent_bytes\":5120,\"received_bytes\":0,\
              \"duration_seconds\":0.041500,\"queue_seconds\":0.001250,\
-             \"first_byte_seconds\":0.038000,\"class\":\"checkout\",\"rule\":2,\
+             \"first_byte_seconds\":0.038000,\"gateway_cpu_seconds\":0.000021,\"class\":\"checkout\",\"rule\":2,\
              \"verdict\":\"queued\",\"end\":\"served\",\"server\":\"10.0.0.5:8080\",\"slots\":40,\
              \"user_agent\":\"curl/8.14.1\",\"referer\":\"https://shop.example/\",\
              \"traceparent\":\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"}\n"
@@ -297,7 +299,7 @@ pub(super) mod tests {
             let json: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
             let keys = ["method", "target", "host", "user_agent", "referer", "request_id",
                 "traceparent"];
-            let mut logged = 22;
+            let mut logged = 23;
             for (key, bytes) in keys.into_iter().zip(&fields) {
                 let bytes = match key {
                     "target" | "referer" => without_query(bytes),

@@ -67,6 +67,16 @@ impl Readings<'_> {
             .each(self.by_planned_class(|it| it.class.queue_len_max));
         page.gauge("guaranteed_share_ratio", "Guaranteed share of the slots")
             .each(self.by_planned_class(|it| it.class.minimum));
+        let cpu = |it: &ClassSnapshot| self.counters.cpu.of(it.id);
+        page.counter(
+            "gateway_cpu_measured_seconds_total",
+            "Processor time that the gateway spent on those requests that were measured, one in 64 at random",
+        )
+        .each(self.by_planned_class(|it| cpu(it).time.as_secs_f64()));
+        page.counter("gateway_cpu_measured_requests_total", "Requests that were measured")
+            .each(self.by_planned_class(|it| cpu(it).requests));
+        page.counter("origin_bytes_total", "Bytes of answers that came from the origin")
+            .each(self.by_class(|it| it.account.origin_bytes));
         page.histogram("queue_wait_seconds", "Time in the queue of requests that got a slot")
             .durations(self.by_class(|it| &it.account.wait));
         page.histogram("first_byte_seconds", "From the slot to the origin's first byte")
