@@ -11,6 +11,7 @@ use crate::client::{http1, http2};
 use crate::clock;
 use crate::config::meant::Listener;
 use crate::connections::Connection;
+use crate::lanes::Lanes;
 use crate::saved_syn;
 use crate::shared::{Present, Shared};
 use crate::stream::{ClientStream, poll_fill, poll_fill_held};
@@ -25,8 +26,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
-use tiergate_core::admit::connections::Level;
 use tiergate_core::classify::{Known, Scratch};
+use tiergate_core::names::ClassId;
 use tiergate_core::request::RequestView;
 use tiergate_wire::http1::{Parsed, PeerText};
 use tiergate_wire::proxy_protocol::{self, Client};
@@ -182,8 +183,37 @@ async fn admit(
             return;
         }
     };
-    let (bounds, dscp) = (shared.config.load().bounds, code_point(&stream, dscp));
-    let level = || level_at_accept(&stream, from, dscp, &settings.load().listener, shared);
+    let dscp = code_point(&stream, dscp);
+    let (settings, shared) = (settings.load_full(), shared.clone());
+    let waits = shared.lanes.get().and_then(Lanes::may_wait);
+    let entering = enter(stream, from, dscp, settings, shared);
+    match waits {
+        // Others are not to wait for room behind it.
+        Some(waits) => {
+            tokio::spawn(async move {
+                entering.await;
+                drop(waits);
+            });
+        }
+        None => entering.await,
+    }
+}
+
+/// Waits for room for a connection, and has it served: here, or where the connections of its class are.
+async fn enter(
+    stream: TcpStream,
+    from: SocketAddr,
+    dscp: u8,
+    settings: Arc<InForce>,
+    shared: Arc<Shared>,
+) {
+    let bounds = shared.config.load().bounds;
+    let class = || class_at_accept(&stream, from, dscp, &settings.listener, &shared);
+    let lanes = shared.lanes.get();
+    // Before others make room for it.
+    let place = lanes.map(|lanes| lanes.place(class()));
+    let Some(place) = place.map_or(Some(None), |place| place.map(Some)) else { return };
+    let level = || class().map(|class| shared.config.load().level_of(class));
     let entered = shared.connections.enter(from.ip(), bounds, level).await;
     if entered.evicted > 0 {
         shared.tally().connections_evicted.add(entered.evicted as u64);
@@ -194,7 +224,20 @@ async fn admit(
         shared.connections_report.turned_away(clock::now(), bounds);
         return;
     };
-    tokio::spawn(connection(stream, from, dscp, settings.load_full(), open, shared.clone()));
+    let Some((lanes, place)) = lanes.zip(place) else {
+        tokio::spawn(connection(stream, from, dscp, settings, open, shared));
+        return;
+    };
+    // It leaves this thread's runtime; fails only if the client has gone already.
+    let Ok(stream) = stream.into_std() else { return };
+    let serving = shared.clone();
+    lanes.hand_over(place, move |in_lane| {
+        let Ok(stream) = TcpStream::from_std(stream) else { return };
+        tokio::spawn(async move {
+            let _in_lane = in_lane;
+            connection(stream, from, dscp, settings, open, serving).await;
+        });
+    });
 }
 
 /// The code point of the connection's SYN, if the system kept that.
@@ -208,15 +251,15 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// The level that the requests of a connection have by what is known of it before it has sent anything; `None`: that does
+/// The class that the requests of a connection have by what is known of it before it has sent anything; `None`: that does
 /// not decide.
-fn level_at_accept(
+fn class_at_accept(
     stream: &TcpStream,
     from: SocketAddr,
     dscp: u8,
     listener: &Listener,
     shared: &Shared,
-) -> Option<Level> {
+) -> Option<ClassId> {
     let config = shared.config.load();
     let trusted = config.policy.trusted.iter().any(|net| net.contains(&from.ip().to_canonical()));
     let place = config.policy.listener_at(listener.address);
@@ -230,9 +273,7 @@ fn level_at_accept(
         (view, Known::Addresses)
     };
     let classifier = &config.policy.classifier;
-    let class =
-        SCRATCH.with_borrow_mut(|scratch| classifier.class_at_accept(&view, known, scratch));
-    class.map(|class| config.level_of(class))
+    SCRATCH.with_borrow_mut(|scratch| classifier.class_at_accept(&view, known, scratch))
 }
 
 async fn connection(

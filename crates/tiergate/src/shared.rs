@@ -3,6 +3,7 @@
 use crate::config::meant::Policy;
 use crate::connections::{Connections, Report};
 use crate::door::Door;
+use crate::lanes::Lanes;
 use crate::link::Link;
 use crate::observe::access_log::Log;
 use crate::observe::counters::{Counters, ThreadCounters};
@@ -175,6 +176,8 @@ pub struct Shared {
     pub counters: Arc<Counters>,
     /// The link that answers leave by.
     pub link: Link,
+    /// Threads for the connections of some classes; unset: a connection is served where it is accepted.
+    pub lanes: OnceLock<Lanes>,
     /// The sessions that run.
     pub sessions: Arc<SessionTable>,
     /// The last requests that were refused.
@@ -216,6 +219,7 @@ impl Shared {
         Shared {
             door,
             link,
+            lanes: OnceLock::new(),
             sessions: Arc::new(SessionTable::new(config.policy.session.as_ref())),
             connections: Arc::new(Connections::new(counters.connections.clone())),
             counters,

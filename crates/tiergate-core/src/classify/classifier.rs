@@ -210,6 +210,14 @@ impl Classifier {
         (needed <= known).then_some(found.class)
     }
 
+    /// Whether any rule gives requests this class by what is known when a connection is accepted. O(rules).
+    pub fn is_known_at_accept(&self, class: ClassId) -> bool {
+        let of = |rule: &Rule| rule.class.unwrap_or(self.default_class);
+        let mut rules = self.rules.iter().zip(&self.by_connection);
+        rules
+            .any(|(rule, known)| known.is_some() && rule.sets(Output::Verdict) && of(rule) == class)
+    }
+
     /// Puts together what the rules found say.
     fn say(&self, view: &RequestView<'_>, rules: &Rules) -> Match {
         let mut found = Match { class: self.default_class, ..Match::default() };

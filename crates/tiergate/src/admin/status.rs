@@ -7,6 +7,7 @@ use super::last_change::{LastChange, last_change};
 use super::observed::{self, ObservedStatus};
 pub use super::quantiles::Quantiles;
 use super::quantiles::quantiles;
+use crate::lanes::LaneStatus;
 use crate::link::LinkPart;
 use crate::observe::access_log::rfc3339;
 use crate::observe::counters::{Counters, Protocol, STATUS_CLASSES};
@@ -61,6 +62,9 @@ pub struct Status {
     /// What classes have of the link that answers leave by, where any has a part of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub link: Vec<LinkPart>,
+    /// Threads of their own for the connections of some classes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<LaneStatus>,
     /// The first policers of the policy.
     #[serde(default)]
     pub policers: Vec<PolicerStatus>,
@@ -382,6 +386,7 @@ impl Status {
             resources: resources(&snapshot).collect(),
             background: backgrounds(&snapshot).collect(),
             link: snapshot.link.clone(),
+            lanes: snapshot.lanes.clone(),
             policers: snapshot
                 .policers
                 .iter()

@@ -4,8 +4,8 @@ pub use super::warn::warnings;
 use super::{observed, words};
 use crate::config::meant::{Listener, Origin, Policy};
 use crate::config::{
-    ConfigError, adaptation, block, class, forwarding, guarantee, link, load, policer, resource,
-    scheduling, score, sensor, session, shedding,
+    ConfigError, adaptation, block, class, forwarding, guarantee, lane, link, load, policer,
+    resource, scheduling, score, sensor, session, shedding,
 };
 use std::path::Path;
 use tiergate_core::plan::PoolSettings;
@@ -67,6 +67,7 @@ fn sections(policy: &Policy, warnings: Vec<String>) -> String {
             policy.session.as_ref().map(session::words).unwrap_or_default(),
         ),
         ("Under overload the least important requests are shed", shedding.unwrap_or_default()),
+        ("Lanes, threads of their own for some connections", lane::words(&policy.lanes, plan)),
         ("The link that answers leave by", policy.link.map(link::words).into_iter().collect()),
         ("Sensors", sensor::words(&policy.sensors)),
         ("Refusals", refusal(policy)),

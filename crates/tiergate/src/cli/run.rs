@@ -4,6 +4,7 @@ use crate::admin::{self, ConfigInForce, Context, Phase, settings};
 use crate::clock;
 use crate::config;
 use crate::config::meant::Policy;
+use crate::lanes::Lanes;
 use crate::observe::server::{Health, ServerStatus, SlotsSource};
 use crate::observe::snapshot::Snapshot;
 use crate::origin::Origin;
@@ -145,7 +146,8 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
             let taken = Snapshot::take(&snapshot.door.gate(), clock::now());
             let observed = snapshot.observed.load().as_ref().and_then(|it| it.snapshot());
             let link = snapshot.link.parts(&snapshot.config.load().policy.plan);
-            Snapshot { observed, link, ..taken }
+            let lanes = snapshot.lanes.get().map(Lanes::status).unwrap_or_default();
+            Snapshot { observed, link, lanes, ..taken }
         }),
         sessions: Box::new(move || sessions.sessions.readings()),
         sensors: Box::new(move || sensors.config.load().sensors.clone()),

@@ -45,6 +45,10 @@ impl ObservedParts {
         if let Some(score) = &mut root.score {
             score.band.retain(|it| !is_in(&it.value.class, |name| self.has_class(name)));
         }
+        for At { value: lane, .. } in &mut root.lane {
+            lane.classes.retain(|class| !self.has_class(&class.value));
+        }
+        root.lane.retain(|lane| !lane.value.classes.is_empty());
         // It may be of observed sites alone, and says nothing where nothing is scored.
         root.scheduling.place.forget("ageing");
         let mut rules = Vec::new();

@@ -3,6 +3,7 @@
 pub use super::access_log::{AccessLog, LogFormat};
 pub use super::forwarding::{Buffering, Spooling};
 pub use super::identity::Identity;
+pub use super::lane::LaneSettings;
 pub use super::limits::Limits;
 pub use super::listener::{ClientAuthority, ClientCertificate, Listener, Tls};
 pub use super::origin::{HealthCheck, Origin};

@@ -23,6 +23,7 @@ mod identity;
 mod in_force;
 mod inbound;
 mod kind;
+pub(crate) mod lane;
 mod let_through;
 mod limits;
 pub(crate) mod link;

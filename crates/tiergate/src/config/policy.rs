@@ -7,6 +7,7 @@ use super::forwarding::{Buffering, ForwardingKeys, Resolved, Spooling, forwardin
 use super::guarantee;
 use super::identity::{GeoKeys, Identity, KEY_TABLES_MAX, KeyTableKeys, TokenKeys, identity};
 use super::kind::list;
+use super::lane::{self, LaneKeys, LaneSettings, lanes};
 use super::limits::{Limits, limits};
 use super::link::LinkKeys;
 use super::listener::{self, Listener, ListenerKeys, listeners};
@@ -113,6 +114,9 @@ section! {
             list(table(), sensor::COUNT_MAX, "sensors").or_none("none");
         /// The link that answers leave by, for [background classes](#background-classes).
         link: Option<LinkKeys> = table().optional("not known: background answers are sent like all others");
+        /// Threads of their own for the connections of some classes.
+        lane: Vec<At<LaneKeys>> =
+            list(table(), lane::COUNT_MAX, "lanes").or_none("none: all threads serve all connections");
         /// Which requests are shed under overload.
         shedding: Option<Shedding> = table().optional("none");
         /// What a refused client gets.
@@ -177,6 +181,8 @@ pub struct Policy {
     pub sensors: Vec<Sensor>,
     /// How many bits a second the link carries that answers leave by, if that is known.
     pub link: Option<u64>,
+    /// Threads of their own for the connections of some classes. Fixed at the start.
+    pub lanes: Vec<LaneSettings>,
     /// What is done with the connection of a request that is shed ([`Plan::shedding`]): not `Keep`.
     pub shed: RefusalConnection,
     /// What a refused client gets.
@@ -372,6 +378,12 @@ pub(super) fn meant(
     let flow = raw.flow.unwrap_or(Flow::CLIENT);
     let default_class = default_class.unwrap_or(last);
     let classifier = compile(&rules, default_class, score.as_ref(), flow, &classes)?;
+    // Of a part of a policy the rules may be gone that the whole has.
+    let known = numbered.is_none().then_some(&classifier);
+    let lanes = lanes(raw.lane, &classes, known);
+    if !place.is_sound() {
+        return None;
+    }
     let rules: Vec<_> = rules.into_iter().map(|(rule, _)| rule).collect();
     let rule_numbers = numbered.into_iter().flatten().map(|(number, _)| *number as u32).collect();
     let spec = Spec {
@@ -426,6 +438,7 @@ pub(super) fn meant(
         admin_token_file: raw.admin_token_file,
         admin_tokens: AdminTokens::default(),
         link: raw.link.and_then(|link| link.capacity),
+        lanes,
         access_log: raw.access_log,
         limits,
         timeouts: raw.timeouts.value,

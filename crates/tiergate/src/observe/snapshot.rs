@@ -1,5 +1,6 @@
 //! The gate's numbers at one moment, copied out so that its lock is held only to copy.
 
+use crate::lanes::LaneStatus;
 use crate::link::LinkPart;
 use serde::{Deserialize, Serialize};
 use tiergate_core::account::ClassAccount;
@@ -213,6 +214,8 @@ pub struct Snapshot {
     pub observed: Option<ObservedSnapshot>,
     /// What classes have of the link; [`Snapshot::take`] knows nothing of it.
     pub link: Vec<LinkPart>,
+    /// Threads of their own for the connections of some classes; empty: there are none.
+    pub lanes: Vec<LaneStatus>,
 }
 
 impl Snapshot {
@@ -237,6 +240,7 @@ impl Snapshot {
             sources: gate.sources().iter().cloned().collect(),
             observed: None,
             link: Vec::new(),
+            lanes: Vec::new(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The listeners that are open: one socket for each thread and address. A reload opens and closes them.
+//! The listeners that are open: one socket for each thread that accepts and each address. A reload opens and closes them.
 
 use crate::config::meant::Policy;
 use crate::listen::{self, DscpWanted, InForce, Settings};

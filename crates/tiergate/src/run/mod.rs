@@ -1,13 +1,13 @@
 //! The process: its threads, its configuration from start to reloads, its end.
 //!
-//! Each thread has a runtime and listening sockets of its own, so that a connection stays where the
-//! kernel put it. The first thread also does what is needed once: the gate's ticks, health checks,
+//! Each thread has a runtime of its own ([`threads`]). The first thread also does what is needed once: the gate's ticks, health checks,
 //! the admin listener, signals.
 
 mod govern;
 mod listeners;
 mod open_files;
 mod process;
+mod threads;
 mod unused;
 
 pub use process::{ObservedSource, Process, Source};
@@ -24,8 +24,9 @@ use process::{load_observed, observe, open_log, warn};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+use threads::{Role, Thread};
 use tiergate_core::names::Names;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 /// Runs the gateway until it has drained after SIGTERM or SIGINT, with the policy of `source`, and beside it one that is only observed. `once` is polled on the first
 /// thread beside everything else: what the command line adds (admin listener, file watch).
@@ -59,15 +60,17 @@ where
         admin::bind(address).with_context(|| format!("cannot bind the admin listener to {address}"))
     };
     let admin = policy.admin.map(bind).transpose()?;
-    let threads = policy.threads;
-    let counters = Counters::new(threads);
+    let counters = Counters::new(threads::count(&policy));
+    let (threads, lanes, orders) = threads::of(&policy);
     let config = Config::new(policy, 1, None, &counters).map_err(|fault| anyhow!("{fault}"))?;
     let shared = Arc::new(Shared::new(config, counters));
     open_log(&shared, &shared.config.load().policy)?;
     observe(&shared, to_observe);
 
-    let (orders, receivers): (Vec<_>, Vec<_>) =
-        (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
+    if let Some(lanes) = lanes {
+        let unset = shared.lanes.set(lanes);
+        debug_assert!(unset.is_ok(), "the process starts once");
+    }
     let mut listeners = Listeners::new(shared.clone(), orders);
     let prepared = listeners.prepare(&shared.config.load().policy)?;
     listeners.apply(prepared);
@@ -80,17 +83,16 @@ where
         listeners: Mutex::new(listeners),
         generation: watch::Sender::new(1),
     });
-    let mut receivers = receivers.into_iter();
-    let first = receivers.next().expect("there is at least one thread");
-    let others: Vec<thread::JoinHandle<()>> = receivers
+    let mut threads = threads.into_iter();
+    let first = threads.next().expect("there is at least one thread");
+    let others: Vec<thread::JoinHandle<()>> = threads
         .enumerate()
-        .map(|(place, orders)| {
+        .map(|(place, of)| {
             let shared = shared.clone();
-            let name = format!("serve-{}", place + 1);
             thread::Builder::new()
-                .name(name)
+                .name(of.name.clone())
                 .spawn(move || {
-                    serving_runtime().block_on(serve(place + 1, orders, shared.clone()));
+                    serving_runtime().block_on(serve(place + 1, of, shared.clone()));
                     account::flush(&shared);
                 })
                 .context("cannot start a thread")
@@ -128,8 +130,14 @@ fn serving_runtime() -> tokio::runtime::Runtime {
 }
 
 /// One thread's work, until the process stops.
-async fn serve(index: usize, mut orders: mpsc::UnboundedReceiver<Listen>, shared: Arc<Shared>) {
+async fn serve(index: usize, thread: Thread, shared: Arc<Shared>) {
     shared::set_thread(index);
+    let Thread { role, mut orders, begins, .. } = thread;
+    match (role, shared.lanes.get()) {
+        (Role::Lane(number), Some(lanes)) => lanes.begins(number),
+        (Role::Accepts, Some(lanes)) => lanes.accepts(),
+        _ => {}
+    }
     let ticking = shared.clone();
     tokio::spawn(timers::run(move || {
         account::tick(&ticking);
@@ -144,16 +152,22 @@ async fn serve(index: usize, mut orders: mpsc::UnboundedReceiver<Listen>, shared
             idle::sweep(clock::now(), sweeping.config.load().policy.timeouts.origin_idle);
         }
     });
+    if let Some(mut begins) = begins {
+        // As accepting does: one task among the others.
+        tokio::spawn(async move {
+            while let Some(begin) = begins.recv().await {
+                begin();
+            }
+        });
+    }
     let stopped = shared.stopped();
     let mut stopped = std::pin::pin!(stopped);
     loop {
         let order = tokio::select! {
-            order = orders.recv() => order,
-            () = &mut stopped => None,
+            Some(order) = orders.recv() => order,
+            () = &mut stopped => break,
         };
-        let Some(Listen { socket, settings, present, dscp_wanted, mut stop }) = order else {
-            break;
-        };
+        let Listen { socket, settings, present, dscp_wanted, mut stop } = order;
         tokio::spawn(async move {
             let stop = async move {
                 // The sender is dropped only when the listener is.

@@ -74,6 +74,10 @@ impl Process {
             tracing::warn!("`threads` takes effect at the next start");
             policy.threads = former.policy.threads;
         }
+        if policy.lanes != former.policy.lanes {
+            tracing::warn!("`lane` takes effect at the next start");
+            policy.lanes.clone_from(&former.policy.lanes);
+        }
         if policy.admin != former.policy.admin {
             tracing::warn!("`admin` takes effect at the next start");
             policy.admin = former.policy.admin;

@@ -6,6 +6,7 @@
 mod adaptation;
 mod gate;
 mod gateway;
+mod lanes;
 mod link;
 mod observed;
 mod page;
@@ -59,6 +60,7 @@ impl Readings<'_> {
         self.sensors(&mut page);
         self.adaptations(&mut page);
         self.link(&mut page);
+        self.lanes(&mut page);
         self.observed(&mut page);
         self.identity(&mut page);
         self.internals(&mut page);

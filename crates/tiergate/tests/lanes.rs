@@ -1,0 +1,181 @@
+//! Lanes: the connections of some classes on threads of their own.
+
+mod support;
+
+use socket2::{Domain, Socket, Type};
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr};
+use support::client::Client;
+use support::gateway::{Gateway, Policy};
+use support::origin::{Origin, ok};
+use support::{PATIENCE, eventually, eventually_is};
+
+const PREFERRED: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+const LANE: &str = "[[class]]\nname = \"preferred\"\n[[class]]\nname = \"standard\"\n\
+                    [[rule]]\nclient = \"127.0.0.2\"\nclass = \"preferred\"\n\
+                    [[lane]]\nname = \"fast\"\nclasses = [\"preferred\"]\nnice = -5\n";
+
+fn policy(origin: &Origin, lane: &str) -> Policy {
+    Policy { tables: format!("{LANE}{lane}"), ..Policy::of(&[origin.server()]) }
+}
+
+/// A connection that comes from that address.
+fn from(address: Ipv4Addr, to: SocketAddr) -> Client {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.bind(&SocketAddr::from((address, 0)).into()).expect("an address of this machine");
+    socket.connect(&to.into()).expect("the gateway listens");
+    let stream: std::net::TcpStream = socket.into();
+    stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
+    Client { stream, buffer: Vec::new() }
+}
+
+/// The names of the gateway's threads, with how often each was switched to and its nice value.
+fn threads(gateway: &Gateway) -> Vec<(String, u64, i32)> {
+    let tasks = format!("/proc/{}/task", gateway.process.id());
+    let of = |entry: std::fs::DirEntry| {
+        let read =
+            |name: &str| std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+        let number = |line: &str| line.rsplit('\t').next().and_then(|it| it.trim().parse().ok());
+        let status = read("status");
+        let switched = status.lines().find(|it| it.starts_with("voluntary")).and_then(number);
+        let stat = read("stat");
+        let nice = stat.rsplit(") ").next().and_then(|it| it.split(' ').nth(16)?.parse().ok());
+        (read("comm").trim().to_owned(), switched.unwrap_or(0), nice.unwrap_or(0))
+    };
+    std::fs::read_dir(tasks).expect("it runs").flatten().map(of).collect()
+}
+
+fn switched(gateway: &Gateway, name: &str) -> u64 {
+    threads(gateway).iter().filter(|(own, ..)| own.starts_with(name)).map(|it| it.1).sum()
+}
+
+#[test]
+fn connections_of_a_class_are_served_by_threads_of_its_lane() {
+    let origin = Origin::answering(|_| ok("ok"));
+    let gateway = Gateway::start(&policy(&origin, ""));
+    let lane = |key: &str| gateway.status()["lanes"][0][key].as_i64();
+    // Without the right the lane has its thread all the same.
+    let usual = rustix::process::getpriority_process(None).expect("our own");
+    eventually("the lane's thread has begun, with the priority that status says", || {
+        let found = threads(&gateway);
+        let own = found.iter().find(|it| it.0 == "lane-fast").map(|it| i64::from(it.2));
+        let accepts = found.iter().any(|it| it.0 == "accept");
+        own == Some(lane("nice").unwrap_or(i64::from(usual))) && accepts
+    });
+    assert_eq!(lane("nice_wanted"), Some(-5));
+    for (address, busy, still) in [
+        (PREFERRED, "lane-fast", ["serve-1", "tiergate"]),
+        (Ipv4Addr::new(127, 0, 0, 3), "tiergate", ["lane-fast", "serve-1"]),
+        (Ipv4Addr::new(127, 0, 0, 3), "serve-1", ["lane-fast", "accept"]),
+    ] {
+        // Others are served in turn, by the first thread first.
+        let mut client = from(address, gateway.address);
+        assert_eq!(client.get("/").status, 200);
+        let is_in_lane = i64::from(address == PREFERRED);
+        eventually_is("it is where it belongs", Some(is_in_lane), || lane("connections"));
+        let count = || [busy, still[0], still[1]].map(|name| switched(&gateway, name));
+        let before = count();
+        for _ in 0..300 {
+            assert_eq!(client.get("/").status, 200);
+        }
+        let after = count();
+        let [busy, first, second] = [0, 1, 2].map(|place| after[place] - before[place]);
+        assert!(busy >= 250, "{busy}, others {first} and {second}");
+        assert!(first < busy / 2 && second < busy / 2, "{busy}, others {first} and {second}");
+    }
+    eventually_is("it has left the lane", Some(0), || lane("connections"));
+    gateway.assert_conserved();
+}
+
+#[test]
+fn a_full_lane_closes_connections_as_they_come_and_others_do_not_mind() {
+    let origin = Origin::answering(|_| ok("ok"));
+    let gateway = Gateway::start(&policy(&origin, "connections_max = 2\n"));
+    let mut held: Vec<Client> = (0..2).map(|_| from(PREFERRED, gateway.address)).collect();
+    held.iter_mut().for_each(|client| assert_eq!(client.get("/").status, 200));
+    let mut third = from(PREFERRED, gateway.address);
+    third.send_anyway(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert_eq!(third.stream.read(&mut [0; 10]).unwrap_or(0), 0, "it is closed without an answer");
+    assert_eq!(gateway.get("/").status, 200);
+    let status = gateway.status();
+    assert_eq!(status["lanes"][0]["turned_away"], 1, "{status}");
+    held.pop();
+    eventually("there is room again", || {
+        let mut next = from(PREFERRED, gateway.address);
+        next.send_anyway(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        next.stream.read(&mut [0; 10]).unwrap_or(0) > 0
+    });
+    held.clear();
+    gateway.assert_conserved();
+}
+
+#[test]
+fn a_reload_keeps_the_lanes_and_a_drain_ends_them() {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let origin = Origin::answering(move |_| {
+        let _ = wait.lock().expect("nobody panics with it").recv_timeout(PATIENCE);
+        ok("ok")
+    });
+    let mut gateway = Gateway::start(&policy(&origin, ""));
+    let text = std::fs::read_to_string(&gateway.policy_path).expect("it was written");
+    let renamed = text.replace("name = \"fast\"", "name = \"quick\"");
+    std::fs::write(&gateway.policy_path, renamed).expect("a folder of our own");
+    assert_eq!(gateway.reload().0, 200);
+    assert!(gateway.log().contains("`lane` takes effect at the next start"), "{}", gateway.log());
+    assert_eq!(gateway.status()["lanes"][0]["name"], "fast");
+    let mut client = from(PREFERRED, gateway.address);
+    client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    eventually("it is under way", || gateway.status()["limit"]["running"] == 1);
+    gateway.process.signal(rustix::process::Signal::TERM);
+    eventually("it drains", || gateway.log().contains("drain"));
+    go.send(()).expect("the origin waits");
+    assert_eq!(client.answer().status, 200, "what was begun is answered");
+    assert!(gateway.process.wait(PATIENCE).success(), "{}", gateway.log());
+}
+
+#[test]
+fn a_lane_that_makes_no_sense_is_refused() {
+    let check = |tables: &str| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("policy.toml");
+        let text = format!("[origin]\nservers = [\"127.0.0.1:1\"]\n{tables}");
+        std::fs::write(&file, text).expect("a folder of our own");
+        let program = env!("CARGO_BIN_EXE_tiergate");
+        let output = std::process::Command::new(program).arg("check").arg(&file).output();
+        let output = output.expect("it was built");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert!(check(LANE).0, "{LANE}");
+    for (lane, says) in [
+        (
+            LANE.replace("client = \"127.0.0.2\"", "path = \"/x\""),
+            "no rule gives class \"preferred\"",
+        ),
+        (LANE.replace("classes = [\"preferred\"]", "classes = [\"none\"]"), "no class is called"),
+        (LANE.replace("nice = -5", "nice = 5"), "a whole number from -20 to 0"),
+        (
+            format!("{LANE}[[lane]]\nname = \"b\"\nclasses = \"preferred\"\n"),
+            "has lane \"fast\" already",
+        ),
+        (format!("{LANE}[[lane]]\nname = \"fast\"\nclasses = []\n"), "lane"),
+        // What is refused or policed alone gives no class.
+        (
+            LANE.replace(
+                "class = \"preferred\"\n[[lane]]",
+                "police = { rate = \"1/s\", burst = 1 }\n[[lane]]",
+            ),
+            "no rule gives class",
+        ),
+    ] {
+        let (is_sound, said) = check(&lane);
+        assert!(!is_sound && said.contains(says), "{lane}: {said}");
+    }
+    // A class that is only observed has no lane in force.
+    let observed = LANE.replace(
+        "name = \"preferred\"\n[[class]]",
+        "name = \"preferred\"\nmode = \"observe\"\n[[class]]",
+    );
+    assert!(check(&observed).0, "{}", check(&observed).1);
+}
