@@ -136,6 +136,9 @@ pub(super) struct Clients {
     /// A connection for each request.
     #[serde(default)]
     pub(super) close: bool,
+    /// Whether a program of its own sends its requests, so that it does not wait behind those of the others.
+    #[serde(default)]
+    pub(super) apart: bool,
     /// Which of the clients' addresses it uses: first and how many; none: all alike.
     addresses: Option<(u8, u8)>,
     /// Every arrival is a session of so many requests, with a pause of this mean in between.

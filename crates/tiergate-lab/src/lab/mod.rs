@@ -7,6 +7,7 @@
 //! figures next to ours ([`papers`]).
 
 mod agree;
+mod apart;
 mod beside;
 mod busy;
 pub(crate) mod calibrated;

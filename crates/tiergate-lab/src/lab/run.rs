@@ -1,5 +1,6 @@
 //! One run: an origin, one contender in front of it, and the clients, each on its own machine.
 
+use super::apart::{self, Place};
 use super::busy::Watch;
 use super::experiment::{Experiment, Generator};
 use super::machine::{self, Split};
@@ -10,9 +11,8 @@ use super::server;
 use super::{dns, drive, hogs, httperf, oha, waits};
 use crate::contender::{Contender, Place as FrontPlace};
 use crate::load::Plan;
-use crate::load::figures::RunFigures;
-use crate::process::{Program, output, scratch};
-use anyhow::{Context, Result, bail};
+use crate::process::scratch;
+use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
@@ -104,7 +104,9 @@ impl Run<'_> {
         let report = match self.experiment.generator {
             Generator::Load => {
                 let plan = Plan { target, seed, populations: populations.clone() };
-                load(&plan, scratch.path(), &network, &split, self.experiment.patience()).await?
+                let apart: Vec<bool> = self.experiment.clients.iter().map(|it| it.apart).collect();
+                let place = Place { scratch: scratch.path(), network: &network, split: &split };
+                apart::load(&plan, &apart, place, self.experiment.patience()).await?
             }
             Generator::Httperf => {
                 network.spread()?;
@@ -156,24 +158,4 @@ impl Run<'_> {
         };
         Ok(Done { version, round })
     }
-}
-
-/// Our own generator, as a program on the clients' machine.
-pub(super) async fn load(
-    plan: &Plan,
-    scratch: &Path,
-    network: &Network,
-    split: &Split,
-    patience: Duration,
-) -> Result<RunFigures> {
-    let (plan_file, report_file) = (scratch.join("plan.json"), scratch.join("report.json"));
-    std::fs::write(&plan_file, serde_json::to_vec(plan)?)?;
-    let program = Program::new("the load generator", std::env::current_exe()?)
-        .args([Path::new("load"), Path::new("--plan"), &plan_file])
-        .args([Path::new("--out"), &report_file])
-        .namespace(Some(&network.clients))
-        .processors(split.load.as_deref());
-    output(program, patience).await?;
-    let text = std::fs::read(&report_file).context("the load generator wrote no report")?;
-    serde_json::from_slice(&text).context("the load generator's report cannot be read")
 }
