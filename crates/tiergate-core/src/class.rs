@@ -114,6 +114,9 @@ pub struct Class {
     pub transmit: Option<Share>,
     /// The code point that the packets of its answers bear, 0 to 63; `None`: what the system gives them.
     pub dscp: Option<u8>,
+    /// The priority of the sockets that carry its messages, 0 to [`Label::PRIORITY_MAX`](crate::mark::Label::PRIORITY_MAX); `None`: the
+    /// system's, 0.
+    pub socket_priority: Option<u8>,
     /// How many long-lived streams of it (upgraded connections, streams of events) may be open without a
     /// slot. What becomes a stream beyond keeps its slot, so that it is bounded by the slots.
     pub streams_max: u32,
@@ -164,6 +167,7 @@ impl Class {
             background: false,
             transmit: None,
             dscp: None,
+            socket_priority: None,
             streams_max: Self::STREAMS_MAX_DEFAULT,
         }
     }

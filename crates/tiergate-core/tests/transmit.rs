@@ -191,6 +191,18 @@ fn a_reload_changes_what_is_reserved_and_who_waits_goes_on() {
 }
 
 #[test]
+fn another_capacity_leaves_each_its_part() {
+    let mut world = World::shares(&[reserved(50_000, 100, false), Share::REST]);
+    world.want(&[true, true]);
+    near(&world.parts(2000), &[0.5, 0.5]);
+    for (capacity, part) in [(CAPACITY / 4, 0.125), (CAPACITY / 2, 0.25)] {
+        world.schedule.set_capacity(world.now, capacity);
+        world.run(100);
+        near(&world.parts(2000), &[part, part]);
+    }
+}
+
+#[test]
 fn a_class_that_leaves_the_background_is_as_far_as_the_others() {
     let background = |is_background| Sender { is_background, ..sender(0, None) };
     let part = sender(1, Some(weighing(1.0)));

@@ -17,6 +17,7 @@ pub mod degrade;
 pub mod door;
 pub mod geo;
 pub mod import;
+pub mod interface;
 pub mod lanes;
 pub mod link;
 pub mod listen;

@@ -4,7 +4,7 @@ use crate::config::meant::Policy;
 use crate::connections::{Connections, Report};
 use crate::door::Door;
 use crate::lanes::Lanes;
-use crate::link::Link;
+use crate::link::{FollowedInterface, Link};
 use crate::observe::access_log::Log;
 use crate::observe::counters::{Counters, ThreadCounters};
 use crate::observe::refusals;
@@ -26,7 +26,7 @@ use tiergate_core::admit::connections::{Bounds, Level};
 use tiergate_core::classify::flow::FlowKey;
 use tiergate_core::fault::Fault;
 use tiergate_core::gate::Gate;
-use tiergate_core::mark::Mark;
+use tiergate_core::mark::{Label, Mark};
 use tiergate_core::names::{ClassId, PoolId};
 use tiergate_core::plan::Plan;
 use tiergate_core::time::Moment;
@@ -54,8 +54,10 @@ pub struct Config {
     levels: Vec<Level>,
     /// How many client connections there may be.
     pub bounds: Bounds,
-    /// What the answers of each class are marked with, by id; empty: no class has a code point.
+    /// What the answers of each class are marked with, by id; empty: no class has a mark.
     marks: Vec<Mark>,
+    /// The interface that says what the link carries, if the policy names one.
+    pub link_interface: Option<Arc<FollowedInterface>>,
 }
 
 impl Config {
@@ -92,6 +94,10 @@ impl Config {
         let refusals = Refusals::new(&policy.refusal);
         let levels = policy.plan.levels();
         let marks = policy.plan.marks();
+        let link_interface =
+            policy.link.interface.as_ref().and_then(|it| {
+                Some(Arc::new(FollowedInterface::new(it.name.clone(), it.capacity?)))
+            });
         let last = levels.iter().max().copied().unwrap_or_default();
         let bounds = Bounds { max: policy.limits.connections_max, levels: last + 1 };
         Ok(Config {
@@ -105,6 +111,7 @@ impl Config {
             levels,
             bounds,
             marks,
+            link_interface,
         })
     }
 
@@ -114,13 +121,21 @@ impl Config {
         (!self.marks.is_empty()).then(mark)
     }
 
+    /// What the packets of a class's requests bear on their way to the origin.
+    pub fn origin_label(&self, class: ClassId) -> Label {
+        match self.policy.link.marks {
+            true => self.mark_of(class).map_or(Label::default(), |mark| mark.label),
+            false => Label::default(),
+        }
+    }
+
     /// What the link carries and what classes are to have of it, if that is known and any class waits for its turn.
     fn link(&self) -> Option<(u64, Vec<Sender>)> {
         let plan = &self.policy.plan;
         let ids = plan.class_ids().iter().zip(&plan.classes);
         let senders: Vec<Sender> = ids.map(|(id, class)| Sender::of(*id, class)).collect();
         let waits = |it: &Sender| it.is_background || it.share.is_some();
-        Some((self.policy.link?, senders)).filter(|(_, senders)| senders.iter().any(waits))
+        Some((self.policy.link.bits()?, senders)).filter(|(_, senders)| senders.iter().any(waits))
     }
 
     /// The level of a class among its site's; of one that is gone from the policy the last.
@@ -213,7 +228,7 @@ impl Shared {
         counters.connections_max.store(config.bounds.max, Ordering::Relaxed);
         counters.store.follow(config.store.as_ref());
         let link = Link::default();
-        link.set(crate::clock::now(), config.link());
+        link.set(crate::clock::now(), config.link(), config.link_interface.clone());
         let door = Door::new(config.policy.plan.clone(), crate::clock::now);
         tell_servers(&mut door.gate(), crate::clock::now(), &config.pools);
         Shared {
@@ -251,7 +266,7 @@ impl Shared {
         tell_servers(&mut gate, now, &config.pools);
         self.counters.connections_max.store(config.bounds.max, Ordering::Relaxed);
         self.counters.store.follow(config.store.as_ref());
-        self.link.set(crate::clock::now(), config.link());
+        self.link.set(crate::clock::now(), config.link(), config.link_interface.clone());
         self.config.store(Arc::new(config));
         self.door.wake(gate);
     }

@@ -7,6 +7,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tiergate_core::mark::Label;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -21,12 +22,12 @@ pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
         None
     }
 
-    /// Has the packets that leave from now on bear this code point, 0 to 63; `by_v6`: the client has an address of version 6,
-    /// also once IPv4 is written as IPv6. A system call.
+    /// Has the packets that leave from now on bear this label; `by_v6`: the client has an address of version 6, also once IPv4 is
+    /// written as IPv6. Two system calls.
     ///
     /// # Errors
     /// What the system says.
-    fn set_dscp(&self, _dscp: u8, _by_v6: bool) -> io::Result<()> {
+    fn set_label(&self, _label: Label, _by_v6: bool) -> io::Result<()> {
         Ok(())
     }
 
@@ -57,12 +58,8 @@ impl ClientStream for TcpStream {
         tcp_info::acknowledged(self)
     }
 
-    fn set_dscp(&self, dscp: u8, by_v6: bool) -> io::Result<()> {
-        let socket = socket2::SockRef::from(self);
-        // The code point is the upper six bits of either field; the kernel keeps the two of ECN itself. A socket of IPv6 whose
-        // client has IPv4 sends by IPv4, and has that one's field.
-        let field = u32::from(dscp) << 2;
-        if by_v6 { socket.set_tclass_v6(field) } else { socket.set_tos_v4(field) }
+    fn set_label(&self, label: Label, by_v6: bool) -> io::Result<()> {
+        set_label(self, label, by_v6)
     }
 
     fn limit_unsent(&self, bytes: u32) -> io::Result<()> {
@@ -73,6 +70,24 @@ impl ClientStream for TcpStream {
         // Closing with a zero linger time sends a reset.
         let _ = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO));
     }
+}
+
+/// Has the packets of a TCP connection bear this label from now on, by IPv6 or IPv4. Two system calls.
+///
+/// # Errors
+/// What the system says.
+pub fn set_label(socket: &TcpStream, label: Label, by_v6: bool) -> io::Result<()> {
+    let socket = socket2::SockRef::from(socket);
+    // The code point is the upper six bits of either field; the kernel keeps the two of ECN itself. A socket of IPv6 whose
+    // peer has IPv4 sends by IPv4, and has that one's field.
+    let field = u32::from(label.dscp) << 2;
+    if by_v6 {
+        socket.set_tclass_v6(field)?
+    } else {
+        socket.set_tos_v4(field)?
+    }
+    // Last: of IPv4 the system derives one from the field, by what its bits meant before RFC 2474.
+    socket.set_priority(label.priority.into())
 }
 
 /// Reads into the room behind the buffer's content. 0 is the end of the stream, or a full buffer.

@@ -21,18 +21,28 @@ use support::process::program;
 /// All protocols, in the order of the network.
 const ETH_P_ALL: u16 = 3;
 
-/// The code points of packets with data, in order, each once until the next: by the port that they go to.
+/// The code points of packets with data, in order, each once until the next: by the port at their other end.
 type Seen = Arc<Mutex<HashMap<u16, Vec<u8>>>>;
 
-/// Sees the packets that leave a port.
+/// Sees the packets that leave a port, or those that go to one.
 struct Sniffer {
     seen: Seen,
     over: Arc<AtomicBool>,
 }
 
 impl Sniffer {
-    /// `None`, and says so, without the right to see packets.
+    /// What leaves these ports. `None`, and says so, without the right to see packets.
     fn start(from: &[u16]) -> Option<Self> {
+        Self::start_at(from, |from, to| (from, to))
+    }
+
+    /// What goes to this port.
+    fn start_to(port: u16) -> Option<Self> {
+        Self::start_at(&[port], |from, to| (to, from))
+    }
+
+    /// `ends`: of the ports that a packet comes from and goes to, the one that is asked for, and the other.
+    fn start_at(ports: &[u16], ends: fn(u16, u16) -> (u16, u16)) -> Option<Self> {
         let protocol = Protocol::from(i32::from(ETH_P_ALL.to_be()));
         let socket = match Socket::new(Domain::PACKET, Type::DGRAM, Some(protocol)) {
             Ok(socket) => socket,
@@ -43,16 +53,16 @@ impl Sniffer {
         };
         socket.set_read_timeout(Some(Duration::from_millis(50))).expect("not zero");
         let (seen, over) = (Seen::default(), Arc::new(AtomicBool::new(false)));
-        let (ports, of_all, until) = (from.to_vec(), seen.clone(), over.clone());
+        let (ports, of_all, until) = (ports.to_vec(), seen.clone(), over.clone());
         thread::spawn(move || {
             let mut packet = [0; 256];
             while !until.load(Ordering::Relaxed) {
                 let len = (&socket).read(&mut packet).unwrap_or_default();
-                if let Some((from, to, dscp)) = with_data(&packet[..len])
-                    && ports.contains(&from)
-                {
+                let Some((from, to, dscp)) = with_data(&packet[..len]) else { continue };
+                let (port, other) = ends(from, to);
+                if ports.contains(&port) {
                     let mut seen = of_all.lock().expect("nobody panics with it");
-                    let points = seen.entry(to).or_default();
+                    let points = seen.entry(other).or_default();
                     if points.last() != Some(&dscp) {
                         points.push(dscp);
                     }
@@ -195,4 +205,42 @@ fn nothing_is_marked_unless_a_class_says_so_and_reloads_begin_and_end_it() {
         eventually_is("code points", points, || sniffer.to(port));
     }
     assert_eq!(changes(&gateway), 2);
+}
+
+#[test]
+fn the_background_is_marked_on_both_sides_if_the_link_says_so() {
+    let origin = Origin::echo();
+    let port = origin.address.port();
+    let tables = "[[class]]\nname = \"gold\"\ndscp = \"af41\"\n[[class]]\nname = \"plain\"\n\
+         [[class]]\nname = \"bulk\"\nbackground = true\n\
+         [[rule]]\npath = \"/gold\"\nclass = \"gold\"\n\
+         [[rule]]\npath = \"/bulk\"\nclass = \"bulk\"\n\
+         [[rule]]\npath = \"/**\"\nclass = \"plain\"\n";
+    // Idle connections are a thread's own.
+    let top = "threads = 1".to_owned();
+    let without = Policy { tables: tables.into(), top, ..Policy::of(&[origin.server()]) };
+    let with = Policy { tables: format!("[link]\nmark = true\n{tables}"), ..without.clone() };
+    let gateway = Gateway::start(&without);
+    let (Some(answers), Some(requests)) =
+        (Sniffer::start(&[gateway.address.port()]), Sniffer::start_to(port))
+    else {
+        return;
+    };
+    let mut client = gateway.client();
+    let client_port = client.stream.local_addr().expect("connected").port();
+    let mut get = |path: &str| assert_eq!(client.get(path).status, 200, "{path}");
+    ["/gold", "/bulk", "/plain"].into_iter().for_each(&mut get);
+    eventually_is("answers", vec![34, 0], || answers.to(client_port));
+    eventually_is("requests, none marked", vec![vec![0]], || requests.all());
+    gateway.write_policy(&with.text(&[gateway.address], gateway.admin));
+    assert_eq!(gateway.reload().0, 200);
+    ["/bulk", "/gold", "/plain", "/bulk", "/plain"].into_iter().for_each(&mut get);
+    eventually_is("answers", vec![34, 0, 1, 34, 0, 1, 0], || answers.to(client_port));
+    // One connection, which each request leaves to the next.
+    eventually_is("requests", vec![vec![0, 1, 34, 0, 1, 0]], || requests.all());
+    gateway.write_policy(&without.text(&[gateway.address], gateway.admin));
+    assert_eq!(gateway.reload().0, 200);
+    get("/gold");
+    eventually_is("answers", vec![34, 0, 1, 34, 0, 1, 0, 34], || answers.to(client_port));
+    assert_eq!(requests.all(), [[0, 1, 34, 0, 1, 0]], "as before");
 }

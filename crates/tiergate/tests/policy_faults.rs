@@ -154,7 +154,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[class]]\nname = \"a\"\nzzz = 0",
-            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `adaptation`, `background`, `codel`, `deadline`, `dscp`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `mode`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `resource`, `service_target`, `share`, `site`, `streams`, `transmit`, `weight`, `when_full`",
+            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `adaptation`, `background`, `codel`, `deadline`, `dscp`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `mode`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `resource`, `service_target`, `share`, `site`, `socket_priority`, `streams`, `transmit`, `weight`, `when_full`",
         ),
         (
             "[[class]]\nname = \"a\"\nminimum = 10",
@@ -741,7 +741,23 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[link]",
-            "policy.toml:3:1: link.capacity: is missing; write capacity = 100_000_000, for 100 Mbit/s",
+            "policy.toml:3:1: link.capacity: is missing; write capacity = 100_000_000, for 100 Mbit/s, or interface = \"eth0\"",
+        ),
+        (
+            "[link]\ncapacity = 1_000_000\ninterface = \"eth0\"",
+            "policy.toml:5:13: link.interface: cannot be together with capacity; leave one of them out",
+        ),
+        (
+            "[link]\ninterface = \"../eth0\"",
+            "policy.toml:4:13: link.interface: must be the name of a network interface such as \"eth0\": 1 to 15 letters, digits or punctuation, without spaces, `/` and `:`, and no `-` before all, got \"../eth0\"",
+        ),
+        (
+            "[link]\nmark = true\n[[class]]\nname = \"a\"\ntransmit = { slice = \"1ms\" }",
+            "policy.toml:7:12: class[1].transmit: must know what the link carries: write [link] and below it capacity = 100_000_000, for 100 Mbit/s",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nsocket_priority = 7",
+            "policy.toml:5:19: class[1].socket_priority: must be at most 6, got 7",
         ),
         ("[link]\ncapacity = 5", "policy.toml:4:12: link.capacity: must be at least 100000, got 5"),
         ("key = ", "policy.toml:3:7: string values must be quoted, expected literal string"),

@@ -9,7 +9,7 @@ use crate::admit::policer;
 use crate::class::Class;
 use crate::classify::Match;
 use crate::control::Slots;
-use crate::mark::Mark;
+use crate::mark::{Label, Mark};
 use crate::names::{
     AdaptationId, ClassId, PolicerId, PoolId, ResourceId, Route, RuleId, RuleKey, SiteId,
 };
@@ -88,15 +88,19 @@ impl Plan {
         by_id.into_iter().map(|level| level.unwrap_or(last)).collect()
     }
 
-    /// What the answers of the classes are marked with, by id: 0 for one that says nothing. Empty if none says anything.
+    /// What the messages of the classes are marked with, by id: 0 for what one does not say. Empty if none says anything.
     pub fn marks(&self) -> Vec<Mark> {
         let mut by_id = Vec::new();
-        if self.spec.classes.iter().all(|class| class.dscp.is_none()) {
+        let is_unmarked = |class: &Class| class.dscp.is_none() && class.socket_priority.is_none();
+        if self.spec.classes.iter().all(is_unmarked) {
             return by_id;
         }
         for ((rank, id), class) in (0..).zip(self.class_ids()).zip(&self.spec.classes) {
             by_id.resize(by_id.len().max(id.index() + 1), Mark::NONE);
-            by_id[id.index()] = Mark { rank, dscp: class.dscp.unwrap_or_default() };
+            let (dscp, priority) = (class.dscp, class.socket_priority);
+            let label =
+                Label { dscp: dscp.unwrap_or_default(), priority: priority.unwrap_or_default() };
+            by_id[id.index()] = Mark { rank, label };
         }
         by_id
     }

@@ -6,12 +6,15 @@
 //! | `share` | what a policy says of a class: what it is sure of, and its part of the rest |
 //! | `account` | what a class has left of that |
 //! | `scheduler` | whose turn it is |
+//! | `tree` | the rates of a shaper in the kernel that has the background last |
 
 mod account;
 mod scheduler;
 mod share;
+mod tree;
 mod virtual_queue;
 
 pub use account::Account;
 pub use scheduler::{NotNow, Scheduler, Sender};
 pub use share::Share;
+pub use tree::Tree;

@@ -87,6 +87,15 @@ impl Scheduler {
         }
     }
 
+    /// The link has another capacity from now on.
+    pub fn set_capacity(&mut self, now: Moment, capacity: u64) {
+        self.queue.set(now, capacity, self.is_shared);
+        let rate = self.queue.rate();
+        for account in &mut self.accounts {
+            account.set(account.share(), rate);
+        }
+    }
+
     /// Whether all classes take turns, not only the background.
     pub fn is_shared(&self) -> bool {
         self.is_shared

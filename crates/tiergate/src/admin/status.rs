@@ -8,7 +8,7 @@ use super::observed::{self, ObservedStatus};
 pub use super::quantiles::Quantiles;
 use super::quantiles::quantiles;
 use crate::lanes::LaneStatus;
-use crate::link::LinkPart;
+use crate::link::{LinkCapacity, LinkPart};
 use crate::observe::access_log::rfc3339;
 use crate::observe::counters::{Counters, Protocol, STATUS_CLASSES};
 use crate::observe::history::{History, Point, Window};
@@ -62,6 +62,9 @@ pub struct Status {
     /// What classes have of the link that answers leave by, where any has a part of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub link: Vec<LinkPart>,
+    /// What an interface says that the link carries, where the policy names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_capacity: Option<LinkCapacity>,
     /// Threads of their own for the connections of some classes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lanes: Vec<LaneStatus>,
@@ -386,6 +389,7 @@ impl Status {
             resources: resources(&snapshot).collect(),
             background: backgrounds(&snapshot).collect(),
             link: snapshot.link.clone(),
+            link_capacity: snapshot.link_capacity.clone(),
             lanes: snapshot.lanes.clone(),
             policers: snapshot
                 .policers

@@ -1,12 +1,14 @@
 //! The command line.
 
 pub mod agent;
+mod bits;
 pub mod calibrate;
 pub mod check;
 #[cfg(feature = "degrade")]
 pub mod degrade;
 pub mod explain;
 pub mod import;
+pub mod link;
 mod observed;
 mod outputs;
 mod progress;
@@ -71,6 +73,11 @@ enum Command {
     },
     /// Read sensors beside an origin on another machine, for gateways that ask for them
     Agent(agent::Options),
+    /// Have the kernel send packets of background classes last on an interface: HTB by `tc`, also beside other programs
+    Link {
+        #[command(subcommand)]
+        action: link::Action,
+    },
     /// Print the JSON schema of policy files, for editors
     Schema,
     /// Show live metrics of a running gateway
@@ -102,6 +109,7 @@ pub fn main() -> ExitCode {
             let _log = program_log::start();
             agent::run(&options)
         }
+        Command::Link { action } => link::run(&action),
         Command::Schema => print(Ok::<_, anyhow::Error>(crate::config::schema())),
         Command::Top(options) => dashboard::run(&options),
     };

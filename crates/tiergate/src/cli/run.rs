@@ -146,8 +146,9 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
             let taken = Snapshot::take(&snapshot.door.gate(), clock::now());
             let observed = snapshot.observed.load().as_ref().and_then(|it| it.snapshot());
             let link = snapshot.link.parts(&snapshot.config.load().policy.plan);
+            let link_capacity = snapshot.link.capacity();
             let lanes = snapshot.lanes.get().map(Lanes::status).unwrap_or_default();
-            Snapshot { observed, link, lanes, ..taken }
+            Snapshot { observed, link, link_capacity, lanes, ..taken }
         }),
         sessions: Box::new(move || sessions.sessions.readings()),
         sensors: Box::new(move || sensors.config.load().sensors.clone()),

@@ -43,9 +43,16 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
     let scored = policy.score.is_some() || policy.rules.iter().any(|it| it.rule.score.is_some());
     scheduling::warn(&policy.plan, scored, &mut warnings);
     never_fit(policy, &mut warnings);
+    if policy.link.marks && policy.plan.marks().is_empty() {
+        warnings.push(NO_MARKS.to_owned());
+    }
     warnings.extend_from_slice(&policy.warnings);
     warnings
 }
+
+/// Said of a policy that marks nothing.
+const NO_MARKS: &str =
+    "link.mark has no effect: no class is in the background, nor has `dscp` or `socket_priority`";
 
 fn name(rule: &PolicyRule) -> String {
     format!("rule {} (line {})", rule.label(), rule.line)

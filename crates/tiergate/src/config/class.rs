@@ -23,6 +23,7 @@ use tiergate_core::class::{Class, ClassId, Codel, Late, Order, WhenFull};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::score::Points;
 use tiergate_core::control::{Quantile, ServiceTarget, Slots};
+use tiergate_core::mark::Label;
 use tiergate_core::names::Route;
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::{Policy, Site, SiteId};
@@ -131,7 +132,11 @@ section! {
         /// The code point (DSCP) of the packets of its answers, refusals included: a name of RFC 4594 (`"af41"`, `"ef"`, `"cs1"`,
         /// `"le"`) or a number from 0 to 63, see [marked answers](#marked-answers).
         /// Why: networks treat packets by it only where somebody has set them up to.
-        dscp: Option<u8> = MARK.optional("what the system gives them, mostly 0");
+        dscp: Option<u8> = MARK.optional("what the system gives them, mostly 0; in the background with `link.mark`, `\"le\"`");
+        /// The priority of the socket while it carries its answers (`SO_PRIORITY`), by which queues of this machine sort packets, as Linux numbers them:
+        /// 0 as all, 1 and 2 after all others, 6 before.
+        /// Why: the queues that an operator puts there, not the gateway, say what becomes of it.
+        socket_priority: Option<u8> = whole(0..=Label::PRIORITY_MAX.into()).optional("0; in the background with `link.mark`, 1");
         /// How many concurrent [streams](#streams) hold no slot, in each pool; further streams keep their slots.
         /// Why: each costs a connection to the origin and two buffers, no more than a waiting request.
         streams: u32 = whole(0..=10_000_000).or(10_000);
@@ -262,6 +267,7 @@ pub(super) fn classes(
             background: raw.background,
             transmit: raw.transmit.map(|raw| transmit::share(raw, &mut reserved)),
             dscp: raw.dscp,
+            socket_priority: raw.socket_priority,
             streams_max: raw.streams,
         };
         (class, raw.flow)
@@ -500,6 +506,9 @@ fn served_words(class: &Class, site: &Site) -> String {
     }
     if let Some(dscp) = class.dscp {
         words += &format!(", answers marked {}", dscp::shown(dscp));
+    }
+    if let Some(priority) = class.socket_priority {
+        words += &format!(", socket priority {priority}");
     }
     if class.streams_max != Class::STREAMS_MAX_DEFAULT {
         words += &format!(", at most {} streams", class.streams_max);

@@ -9,6 +9,7 @@ use super::section::{Kind, table};
 use super::sides::policy;
 use crate::admin::AdminTokens;
 use crate::geo::Geo;
+use crate::interface::capacity;
 use crate::secrets::{BearerToken, Faults, NamedFile};
 use crate::session::settings::Recognised;
 use crate::session::token::Secrets;
@@ -56,8 +57,8 @@ pub fn parse_with(text: &str, file_name: &str, names: &mut Names) -> Result<Poli
     policy.filter(|_| file.is_sound()).ok_or_else(|| file.errors(file_name))
 }
 
-/// Reads a policy file, and the page, the secrets and the databases that it names; sees to it that files can
-/// be made in the directory that it names for spooled bodies.
+/// Reads a policy file, and the page, the secrets and the databases that it names; what the interface carries that it names; sees to it
+/// that files can be made in the directory that it names for spooled bodies.
 ///
 /// # Errors
 /// When a file cannot be read or is too large, or the policy has faults.
@@ -95,6 +96,13 @@ pub fn load_with(path: &Path, names: &mut Names) -> Result<Policy, ConfigError> 
         {
             agent.token = file.check(BearerToken::load(file, warnings), &mut faults);
         }
+    }
+    if let Some(interface) = &mut policy.link.interface {
+        let read = capacity::read(&interface.name).map_err(|fault| fault.to_string());
+        interface.capacity = interface.named.check(read, &mut faults);
+    }
+    if let Some(whole) = &mut policy.observed {
+        whole.link = policy.link.clone();
     }
     // Several sensors may have one file.
     warnings.dedup();

@@ -5,6 +5,7 @@ pub use super::forwarding::{Buffering, Spooling};
 pub use super::identity::Identity;
 pub use super::lane::LaneSettings;
 pub use super::limits::Limits;
+pub use super::link::{Link, LinkInterface};
 pub use super::listener::{ClientAuthority, ClientCertificate, Listener, Tls};
 pub use super::origin::{HealthCheck, Origin};
 pub use super::policy::{Policy, Wanted};

@@ -9,7 +9,7 @@ use super::identity::{GeoKeys, Identity, KEY_TABLES_MAX, KeyTableKeys, TokenKeys
 use super::kind::list;
 use super::lane::{self, LaneKeys, LaneSettings, lanes};
 use super::limits::{Limits, limits};
-use super::link::LinkKeys;
+use super::link::{self, Link, LinkKeys};
 use super::listener::{self, Listener, ListenerKeys, listeners};
 use super::lookup::Interning;
 use super::mode::{MODE, Mode};
@@ -113,7 +113,7 @@ section! {
         sensor: Vec<At<SensorKeys>> =
             list(table(), sensor::COUNT_MAX, "sensors").or_none("none");
         /// The link that answers leave by, for [background classes](#background-classes).
-        link: Option<LinkKeys> = table().optional("not known: background answers are sent like all others");
+        link: Option<At<LinkKeys>> = table().placed().optional("not known: background answers are sent like all others");
         /// Threads of their own for the connections of some classes.
         lane: Vec<At<LaneKeys>> =
             list(table(), lane::COUNT_MAX, "lanes").or_none("none: all threads serve all connections");
@@ -179,8 +179,8 @@ pub struct Policy {
     pub session: Option<Session>,
     /// What is measured of this machine, and of others.
     pub sensors: Vec<Sensor>,
-    /// How many bits a second the link carries that answers leave by, if that is known.
-    pub link: Option<u64>,
+    /// The link that answers leave by.
+    pub link: Link,
     /// Threads of their own for the connections of some classes. Fixed at the start.
     pub lanes: Vec<LaneSettings>,
     /// What is done with the connection of a request that is shed ([`Plan::shedding`]): not `Keep`.
@@ -323,12 +323,14 @@ pub(super) fn meant(
     let site_id = |(site, place): (&Site, &Place)| interning.id(&site.name, place);
     let site_ids: Vec<SiteId> = sites.iter().zip(site_places).map(site_id).collect();
     let known = (Interning::of(&mut names.classes), &site_ids[..]);
-    for At { value: class, place } in raw.class.iter().filter(|_| raw.link.is_none()) {
+    let is_unknown = !link::is_known(raw.link.as_ref());
+    for At { value: class, place } in raw.class.iter().filter(|_| is_unknown) {
         if class.transmit.is_some() {
             place.fault_at("transmit", "must know what the link carries: write [link] and below it capacity = 100_000_000, for 100 Mbit/s");
         }
     }
-    let classes = classes(
+    let link = Link::of(raw.link);
+    let mut classes = classes(
         raw.class,
         &sites,
         between_sites,
@@ -337,6 +339,7 @@ pub(super) fn meant(
         place,
         &mut policers,
     );
+    link.mark(&mut classes.list);
     policers.share_out(&classes);
     let site_policer = raw.police.and_then(|police| policers.find(police, "site", None));
     // What no rule names is not in the background unless the policy says so.
@@ -437,7 +440,7 @@ pub(super) fn meant(
         admin: raw.admin,
         admin_token_file: raw.admin_token_file,
         admin_tokens: AdminTokens::default(),
-        link: raw.link.and_then(|link| link.capacity),
+        link,
         lanes,
         access_log: raw.access_log,
         limits,

@@ -244,6 +244,7 @@ pub(super) mod tests {
                 resources: Vec::new(),
                 background: Vec::new(),
                 link: Vec::new(),
+                link_capacity: None,
                 lanes: Vec::new(),
                 policers: Vec::new(),
                 adaptations: Vec::new(),

@@ -5,18 +5,21 @@
 //! | here | the link's schedule, for all threads |
 //! | `turns` | the answers of a thread that wait, and the task that calls the next |
 //! | `parts` | what classes have of it, for `/status` and metrics |
+//! | `followed` | the interface whose capacity is the link's, and that it follows |
 //! | `alarm` | a timer that is exact to some microseconds |
 //!
 //! What may leave when, the core says ([`Scheduler`]).
 
 mod alarm;
+mod followed;
 mod parts;
 mod turns;
 
 use crate::clock;
+pub use followed::{FollowedInterface, LinkCapacity};
 pub use parts::LinkPart;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tiergate_core::plan::Plan;
@@ -34,6 +37,9 @@ pub struct Link {
     is_shared: AtomicBool,
     /// Stays where a reload takes the link away: answers may wait in it.
     schedule: Mutex<Option<Scheduler>>,
+    /// The interface that says the capacity, if one does. Taken before the schedule, so that no reading of a former policy's comes after
+    /// a reload.
+    interface: Mutex<Option<Arc<FollowedInterface>>>,
 }
 
 /// How long who waits for the link is not looked at, at most.
@@ -45,8 +51,15 @@ const HELD: &str = "no code panics while it holds the link";
 
 impl Link {
     /// The policy in force says that it carries so many bits a second, and what classes are to have of it; or does not say it. Who waits
-    /// notices it soon.
-    pub fn set(&self, now: Moment, said: Option<(u64, Vec<Sender>)>) {
+    /// notices it soon. `interface`: what says the capacity, if not the policy.
+    pub fn set(
+        &self,
+        now: Moment,
+        said: Option<(u64, Vec<Sender>)>,
+        interface: Option<Arc<FollowedInterface>>,
+    ) {
+        let mut followed = self.interface.lock().expect(HELD);
+        *followed = interface;
         let mut schedule = self.schedule.lock().expect(HELD);
         let is_known = said.is_some();
         if let Some((capacity, senders)) = said {
@@ -58,6 +71,21 @@ impl Link {
         let is_shared = is_known && schedule.as_ref().is_some_and(Scheduler::is_shared);
         self.is_shared.store(is_shared, Ordering::Relaxed);
         self.is_known.store(is_known, Ordering::Relaxed);
+    }
+
+    /// The interface says that it carries so many bits a second from now on; unless another policy is in force meanwhile.
+    pub(crate) fn carries(&self, now: Moment, interface: &Arc<FollowedInterface>, bits: u64) {
+        let followed = self.interface.lock().expect(HELD);
+        if followed.as_ref().is_some_and(|it| Arc::ptr_eq(it, interface))
+            && let Some(schedule) = &mut *self.schedule.lock().expect(HELD)
+        {
+            schedule.set_capacity(now, bits);
+        }
+    }
+
+    /// What the interface says of it; `None`: the policy says it, or nobody does.
+    pub fn capacity(&self) -> Option<LinkCapacity> {
+        self.interface.lock().expect(HELD).as_ref().map(|it| it.status())
     }
 
     /// Whether the policy says what it carries.

@@ -1,7 +1,7 @@
 //! The gate's numbers at one moment, copied out so that its lock is held only to copy.
 
 use crate::lanes::LaneStatus;
-use crate::link::LinkPart;
+use crate::link::{LinkCapacity, LinkPart};
 use serde::{Deserialize, Serialize};
 use tiergate_core::account::ClassAccount;
 use tiergate_core::adjust::Adjusted;
@@ -214,6 +214,8 @@ pub struct Snapshot {
     pub observed: Option<ObservedSnapshot>,
     /// What classes have of the link; [`Snapshot::take`] knows nothing of it.
     pub link: Vec<LinkPart>,
+    /// What an interface says that the link carries; [`Snapshot::take`] knows nothing of it.
+    pub link_capacity: Option<LinkCapacity>,
     /// Threads of their own for the connections of some classes; empty: there are none.
     pub lanes: Vec<LaneStatus>,
 }
@@ -240,6 +242,7 @@ impl Snapshot {
             sources: gate.sources().iter().cloned().collect(),
             observed: None,
             link: Vec::new(),
+            link_capacity: None,
             lanes: Vec::new(),
         }
     }

@@ -122,7 +122,7 @@ impl OriginServer {
                     if place > 0 {
                         self.prefer(&addresses, place);
                     }
-                    return Ok(Lease::fresh(OriginStream::Tcp(stream)));
+                    return Ok(Lease::fresh(OriginStream::tcp(stream, address)));
                 }
                 Ok(Err(error)) => last = error,
                 Err(_) => last = io::ErrorKind::TimedOut.into(),

@@ -133,7 +133,7 @@ impl<C: Client> Request<'_, '_, C> {
                 self.record.cause = attempts.why();
                 return Err(Failure::Unanswered(attempts.fault()));
             };
-            let lease = match idle {
+            let mut lease = match idle {
                 Some(lease) => lease,
                 None => match self.connect(&place, attempts.may_reuse()).await? {
                     Ok(lease) => lease,
@@ -143,6 +143,7 @@ impl<C: Client> Request<'_, '_, C> {
                     }
                 },
             };
+            self.label_request(&mut lease.stream);
             let may_repeat = repeatable && lease.reused;
             self.record.server = Some(place.server().name);
             (self.place, self.origin) = (Some(place), Some(lease.stream));

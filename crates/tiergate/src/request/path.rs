@@ -19,6 +19,7 @@ use crate::stored::{Making, StoredRequest};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use tiergate_core::mark::Label;
 use tiergate_core::outcome::End;
 
 /// A request on its path, once its head has been understood.
@@ -86,7 +87,7 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
         account::request(self.shared, self.config, &*self.client, self.facts, &self.record);
     }
 
-    /// An answer to the request is about to be written: its packets get the code point of its class. What the system refuses
+    /// An answer to the request is about to be written: its packets get the label of its class. What the system refuses
     /// is counted, and said once; the answer goes out without.
     pub(super) fn mark(&mut self) {
         let mark = self.config.mark_of(self.facts.arrival.class);
@@ -94,12 +95,24 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
         match self.client.mark(mark) {
             Ok(false) => {}
             Ok(true) => tally.marks_changed.one(),
-            Err(error) => {
-                tally.marks_failed.one();
-                if self.shared.mark_complaint.is_due(clock::recent(), Duration::MAX) {
-                    tracing::warn!(%error, dscp = mark.map(|mark| mark.dscp), "packets of answers cannot be marked");
-                }
-            }
+            Err(error) => self.marking_failed(&error, mark.map(|mark| mark.label)),
+        }
+    }
+
+    /// The request is about to be sent on this connection: its packets get the label of its class, if requests are marked.
+    pub(super) fn label_request(&self, origin: &mut OriginStream) {
+        let label = self.config.origin_label(self.facts.arrival.class);
+        if let Err(error) = origin.set_label(label) {
+            self.marking_failed(&error, Some(label));
+        }
+    }
+
+    #[cold]
+    fn marking_failed(&self, error: &io::Error, label: Option<Label>) {
+        self.shared.tally().marks_failed.one();
+        if self.shared.mark_complaint.is_due(clock::recent(), Duration::MAX) {
+            let dscp = label.map(|label| label.dscp);
+            tracing::warn!(%error, dscp, "packets cannot be marked");
         }
     }
 

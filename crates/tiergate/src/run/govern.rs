@@ -3,6 +3,8 @@
 
 use super::process::Process;
 use super::unused;
+use crate::clock;
+use crate::link::FollowedInterface;
 use crate::origin::{Work, access, health};
 use crate::reverse_dns::ReverseDns;
 use crate::sensors::{self, Sensors};
@@ -47,6 +49,17 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
         }
     };
     tokio::spawn(follow(process.clone(), |config| Some(config.sensors.clone()), measure));
+    let carry = {
+        let shared = shared.clone();
+        move |interface: Arc<FollowedInterface>| {
+            let shared = shared.clone();
+            async move {
+                let carries = |it: &_, bits| shared.link.carries(clock::now(), it, bits);
+                interface.follow(carries).await;
+            }
+        }
+    };
+    tokio::spawn(follow(process.clone(), |config| config.link_interface.clone(), carry));
     tokio::spawn(unused::run());
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     loop {

@@ -1,8 +1,9 @@
 //! A network interface: what share of its capacity it sends, or of the fuller direction.
 
 use super::growth::Growth;
-use super::probe::{Probe, Roots, number, utilization};
-use anyhow::{Context, Result, ensure};
+use super::probe::{Probe, Roots, utilization};
+use crate::interface::capacity;
+use anyhow::{Context, Result};
 use std::fs::read_to_string;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -23,7 +24,7 @@ pub(super) struct Network {
 
 impl Network {
     pub(super) fn new(interface: &str, capacity: Option<u64>, roots: &Roots) -> Self {
-        let folder = roots.sys.join("class/net").join(interface);
+        let folder = capacity::folder(&roots.sys, interface);
         let devices = roots.proc.join("net/dev");
         Network {
             devices,
@@ -49,10 +50,7 @@ impl Network {
         let unknown = || {
             format!("the link of {} tells no speed; write capacity = BITS_A_SECOND", self.interface)
         };
-        // In Mbit/s; a virtual link has -1 or an error.
-        let megabits = number(&self.folder.join("speed")).with_context(unknown)?;
-        ensure!(megabits > 0, unknown());
-        Ok(megabits as f64 * 1e6)
+        Ok(capacity::speed(&self.folder).with_context(unknown)? as f64)
     }
 }
 

@@ -27,6 +27,7 @@ use rustls::{ServerConfig, ServerConnection};
 use std::io;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
+use tiergate_core::mark::Label;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -147,8 +148,8 @@ impl ClientStream for TlsStream<TcpStream> {
         self.get_ref().0.delivered()
     }
 
-    fn set_dscp(&self, dscp: u8, by_v6: bool) -> io::Result<()> {
-        self.get_ref().0.set_dscp(dscp, by_v6)
+    fn set_label(&self, label: Label, by_v6: bool) -> io::Result<()> {
+        self.get_ref().0.set_label(label, by_v6)
     }
 
     fn limit_unsent(&self, bytes: u32) -> io::Result<()> {

@@ -9,6 +9,7 @@ mod values;
 use crate::calibrate::target::{self, Target, is_private};
 use crate::calibrate::watch::{Place, Watch};
 use crate::calibrate::{Sending, carry_out, policy, probe};
+use crate::cli::bits::bits;
 use crate::cli::stdout::print;
 use anyhow::{Context, Result, bail, ensure};
 use http::{HeaderName, HeaderValue};
@@ -77,7 +78,7 @@ pub struct Options {
     interface: Option<String>,
     /// Bits a second that the link can carry, such as 100mbit, where a shaper or the provider bounds it [default: the
     /// interface's speed]
-    #[arg(long, value_name = "RATE", value_parser = values::bits)]
+    #[arg(long, value_name = "RATE", value_parser = bits)]
     link_capacity: Option<u64>,
     /// The origin runs on this machine, although its address is another one's, as in a container
     #[arg(long)]

@@ -183,6 +183,16 @@ fn sites_orders_and_rules_that_make_no_sense_are_told() {
         ),
         ["between_sites has no effect on a single site"]
     );
+    let marks = |class: &str| warnings(&policy(&format!("[link]\nmark = true\n{class}")));
+    assert_eq!(
+        marks(""),
+        [
+            "link.mark has no effect: no class is in the background, nor has `dscp` or `socket_priority`"
+        ]
+    );
+    for key in ["dscp = 1", "socket_priority = 6"] {
+        assert!(marks(&format!("[[class]]\nname = \"a\"\n{key}\n")).is_empty(), "{key}");
+    }
 }
 
 #[test]

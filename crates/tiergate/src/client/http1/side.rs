@@ -27,7 +27,7 @@ use std::ops::Range;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tiergate_core::gate::Delivered;
-use tiergate_core::mark::Mark;
+use tiergate_core::mark::{Label, Mark};
 use tiergate_core::request::Field;
 use tiergate_wire::http1::{
     self, FieldTable, Framing, HeadError, HeadLimits, HeadSearch, Malformed, Parsed, RequestHead,
@@ -85,8 +85,8 @@ pub(super) struct Http1<'c, S> {
     pub(super) spool: Option<Box<Spool>>,
     /// A refusal that is about to be sent.
     refusal: Vec<u8>,
-    /// The code point that the connection's packets bear.
-    dscp: u8,
+    /// The label that the connection's packets bear.
+    label: Label,
     /// Whether the answer that was written last is of the background.
     is_in_turns: bool,
 }
@@ -107,7 +107,7 @@ impl<'c, S: ClientStream> Http1<'c, S> {
             upload: None,
             spool: None,
             refusal: Vec::new(),
-            dscp: 0,
+            label: Label::default(),
             is_in_turns: false,
         }
     }
@@ -396,13 +396,13 @@ impl<S: ClientStream> Client for Http1<'_, S> {
 
     fn mark(&mut self, mark: Option<Mark>) -> io::Result<bool> {
         // A reload may have taken the marks away.
-        let dscp = mark.map_or(0, |mark| mark.dscp);
-        if self.dscp == dscp {
+        let label = mark.map_or(Label::default(), |mark| mark.label);
+        if self.label == label {
             return Ok(false);
         }
         // If it fails, it is not tried again for each answer.
-        self.dscp = dscp;
-        self.input.io.set_dscp(dscp, self.input.peer.by_v6).map(|()| true)
+        self.label = label;
+        self.input.io.set_label(label, self.input.peer.by_v6).map(|()| true)
     }
 
     fn sends_in_turns(&mut self, does: bool) {

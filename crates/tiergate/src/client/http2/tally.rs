@@ -5,7 +5,7 @@
 //! | live | each stream's task | the connection's |
 //! | resets | each stream's task | the connection's |
 //! | closing | a stream's task | the connection's |
-//! | code point | each stream's task | each stream's task |
+//! | label | each stream's task | each stream's task |
 //!
 //! All tasks of a connection are on one thread: the atomics only say so to the compiler.
 
@@ -15,7 +15,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use tiergate_core::gate::Delivered;
-use tiergate_core::mark::{Mark, Marks};
+use tiergate_core::mark::{Label, Mark, Marks};
 
 /// What a connection knows of its streams' tasks.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Tally {
     pub(super) parking: Parking,
     /// Bytes that the connection has delivered.
     meter: Meter,
-    /// Its code point.
+    /// Its label.
     marking: Mutex<Marking>,
 }
 
@@ -38,23 +38,23 @@ pub(super) struct Tally {
 #[derive(Debug, Default)]
 struct Marking {
     marks: Marks,
-    /// The code point that they bear.
-    dscp: u8,
+    /// The label that they bear.
+    label: Label,
 }
 
 /// Asks the system for the bytes that a connection has delivered, as far as it tells.
 pub(super) struct Meter {
     ask: Box<dyn Fn() -> Option<u64> + Send + Sync>,
-    set_dscp: Box<dyn Fn(u8) -> io::Result<()> + Send + Sync>,
+    set_label: Box<dyn Fn(Label) -> io::Result<()> + Send + Sync>,
 }
 
 impl Meter {
-    /// `ask` says the bytes, `set_dscp` has its packets bear a code point.
+    /// `ask` says the bytes, `set_label` has its packets bear a label.
     pub(super) fn new(
         ask: impl Fn() -> Option<u64> + Send + Sync + 'static,
-        set_dscp: impl Fn(u8) -> io::Result<()> + Send + Sync + 'static,
+        set_label: impl Fn(Label) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
-        Meter { ask: Box::new(ask), set_dscp: Box::new(set_dscp) }
+        Meter { ask: Box::new(ask), set_label: Box::new(set_label) }
     }
 }
 
@@ -95,30 +95,30 @@ impl Tally {
         Some(Delivered { bytes: (self.meter.ask)()?, requests })
     }
 
-    /// A stream's answer begins: whether the connection's code point had to be changed.
+    /// A stream's answer begins: whether the connection's label had to be changed.
     ///
     /// # Errors
     /// What the system says.
     pub(super) fn mark(&self, mark: Mark) -> io::Result<bool> {
         let mut marking = self.marking();
-        let dscp = marking.marks.begin(mark);
-        self.set_dscp(&mut marking, dscp)
+        let label = marking.marks.begin(mark);
+        self.set_label(&mut marking, label)
     }
 
     /// A stream's answer of this rank has ended.
     pub(super) fn unmark(&self, rank: u16) {
         let mut marking = self.marking();
-        if let Some(dscp) = marking.marks.end(rank) {
+        if let Some(label) = marking.marks.end(rank) {
             // What fails here fails for the next answer that begins, which says so.
-            let _ = self.set_dscp(&mut marking, dscp);
+            let _ = self.set_label(&mut marking, label);
         }
     }
 
-    fn set_dscp(&self, marking: &mut Marking, dscp: u8) -> io::Result<bool> {
-        let changes = marking.dscp != dscp;
+    fn set_label(&self, marking: &mut Marking, label: Label) -> io::Result<bool> {
+        let changes = marking.label != label;
         if changes {
-            marking.dscp = dscp;
-            (self.meter.set_dscp)(dscp)?;
+            marking.label = label;
+            (self.meter.set_label)(label)?;
         }
         Ok(changes)
     }
@@ -185,18 +185,18 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn the_code_point_is_set_only_where_it_changes_and_a_refusal_of_the_system_is_said_once() {
+    fn the_label_is_set_only_where_it_changes_and_a_refusal_of_the_system_is_said_once() {
         let set: Arc<Mutex<Vec<u8>>> = Arc::default();
         let told = set.clone();
         let meter = Meter::new(
             || None,
-            move |dscp| {
-                told.lock().unwrap().push(dscp);
-                if dscp == 46 { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
+            move |label| {
+                told.lock().unwrap().push(label.dscp);
+                if label.dscp == 46 { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
             },
         );
         let tally = Tally::new(meter);
-        let mark = |rank, dscp| tally.mark(Mark { rank, dscp }).ok();
+        let mark = |rank, dscp| tally.mark(Mark { rank, label: Label { dscp, priority: 0 } }).ok();
         assert_eq!([mark(1, 8), mark(1, 8), mark(2, 1)], [Some(true), Some(false), Some(false)]);
         assert_eq!([mark(0, 46), mark(0, 46)], [None, Some(false)]);
         [0, 0, 1, 1, 2].into_iter().for_each(|rank| tally.unmark(rank));

@@ -71,7 +71,7 @@ impl<S: ClientStream> Wire<S> {
         self.line().poll_drain(context)
     }
 
-    /// Asks for what was delivered, and sets the code point; keeps no connection open. `by_v6`: its packets are of IPv6.
+    /// Asks for what was delivered, and sets the label; keeps no connection open. `by_v6`: its packets are of IPv6.
     pub(super) fn meter(&self, by_v6: bool) -> Meter
     where
         S: 'static,
@@ -79,8 +79,8 @@ impl<S: ClientStream> Wire<S> {
         const HELD: &str = "no code panics while it holds the line";
         let (asked, marked) = (Arc::downgrade(&self.0), Arc::downgrade(&self.0));
         let ask = move || asked.upgrade()?.lock().expect(HELD).io.delivered();
-        Meter::new(ask, move |dscp| match marked.upgrade() {
-            Some(line) => line.lock().expect(HELD).io.set_dscp(dscp, by_v6),
+        Meter::new(ask, move |label| match marked.upgrade() {
+            Some(line) => line.lock().expect(HELD).io.set_label(label, by_v6),
             None => Ok(()),
         })
     }

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::config::meant::{Measure, Of, OrcaSensor, Sensor, Unit};
+use crate::interface::capacity::Source;
+use crate::link::LinkCapacity;
 use crate::observe::counters::Protocol;
 use crate::observe::server::Health;
 use crate::orca::Metric;
@@ -51,6 +53,13 @@ fn encoded(format: Format) -> String {
     let mut snapshot = Snapshot::take(&gate, Moment::from_millis(30));
     let cause = Cause::Grew;
     snapshot.default.last_step = Some((Moment::from_millis(10), Step { slots: 2, cause }));
+    snapshot.link_capacity = Some(LinkCapacity {
+        interface: "eth0".to_owned(),
+        bits_per_second: 98_000_000,
+        from: Source::Htb,
+        fault: None,
+        failures: 1,
+    });
     snapshot.default.classes[0].state.target = Some(TargetState {
         target: ServiceTarget { time: Duration::from_millis(200), quantile: Quantile::P99 },
         slots: Some(40),
