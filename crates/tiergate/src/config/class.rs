@@ -2,7 +2,7 @@
 
 use super::adaptation::{self, Adaptations};
 use super::dscp::{self, MARK};
-use super::kind::{Choice, Scalar, list, one_or_many};
+use super::kind::{Choice, list, one_or_many};
 use super::lookup::{Classes, Interning, class_name, find};
 use super::mode::{MODE, Mode};
 use super::parts::{self, Part, Sums};
@@ -14,6 +14,7 @@ use super::route::{self, To, ToKind, route};
 use super::rule_values::FLOW;
 use super::scheduling::{QUEUE_MAX, default_order};
 use super::section::{Kind, section, table};
+use super::service_target::{self, TargetKeys};
 use super::show;
 use super::transmit::{self, TransmitKeys};
 use super::values::{FLAG, Name, POINTS, SHARE, TEXT, TIME, bytes, check_unique, whole};
@@ -22,7 +23,7 @@ use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId, Codel, Late, Order, WhenFull};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::score::Points;
-use tiergate_core::control::{Quantile, ServiceTarget, Slots};
+use tiergate_core::control::ServiceTarget;
 use tiergate_core::mark::Label;
 use tiergate_core::names::Route;
 use tiergate_core::plan::Plan;
@@ -171,25 +172,6 @@ section! {
     }
 }
 
-section! {
-    /// How long the origin may take with a class's requests; exactly one of these. As many requests may take longer as the
-    /// quantile leaves.
-    pub(super) struct TargetKeys {
-        /// The median.
-        p50: Option<Duration> = TARGET.optional("none");
-        /// The time of nine requests of ten.
-        p90: Option<Duration> = TARGET.optional("none");
-        /// The time of nineteen requests of twenty.
-        p95: Option<Duration> = TARGET.optional("none");
-        /// The time of 99 requests of 100.
-        p99: Option<Duration> = TARGET.optional("none");
-    }
-}
-
-/// Shorter ones are within what clocks and the network do; longer ones are a mistake in the unit.
-const TARGET: Scalar<Duration, (Duration, Duration)> =
-    Scalar { bounds: (Duration::from_millis(1), Duration::from_secs(600)), ..TIME };
-
 /// The classes, most important first; one class with every default if none is given, `place` being that of
 /// the policy.
 pub(super) fn classes(
@@ -262,7 +244,12 @@ pub(super) fn classes(
             queue_bytes_max: raw.queue_bytes,
             preemptible: raw.preemptible,
             service_target: raw.service_target.and_then(|raw| {
-                target(raw, pools, pool, resource.and_then(|id| resources.slots(id)))
+                service_target::target(
+                    raw,
+                    pools,
+                    pool,
+                    resource.and_then(|id| resources.slots(id)),
+                )
             }),
             background: raw.background,
             transmit: raw.transmit.map(|raw| transmit::share(raw, &mut reserved)),
@@ -341,58 +328,6 @@ fn codel(At { value: raw, place }: At<CodelKeys>) -> Codel {
         place.fault_at("interval", message);
     }
     Codel { target, interval }
-}
-
-/// How long the origin may take, where `route` is the class's, and its requests need something of so many slots.
-fn target(
-    At { value: raw, place }: At<TargetKeys>,
-    pools: &Pools,
-    route: Route,
-    resource: Option<&Slots>,
-) -> Option<ServiceTarget> {
-    let times = [raw.p50, raw.p90, raw.p95, raw.p99];
-    let mut targets = Quantile::ALL.into_iter().zip(times);
-    let mut given = targets.by_ref().filter_map(|(quantile, time)| Some((quantile, time?)));
-    let Some((quantile, time)) = given.next() else {
-        // One that is wrong has been reported.
-        if !Quantile::ALL.iter().any(|it| place.has(it.name())) {
-            place.fault("must have one of p50, p90, p95, p99: write { p99 = \"200ms\" }");
-        }
-        return None;
-    };
-    if let Some((other, _)) = given.next() {
-        let [one, other] = [quantile, other].map(Quantile::name);
-        place.fault_at(other, format!("must be the only quantile: remove it, or {one}"));
-        return None;
-    }
-    // A number is the most that may be in progress, and what is typed in is not moved.
-    match resource {
-        Some(Slots::Fixed(slots)) => {
-            place.fault(format!(
-                "has no effect with slots = {slots} of the resource that the class needs: write slots = \"adaptive\" there, or remove this"
-            ));
-            return None;
-        }
-        Some(_) => return Some(ServiceTarget { time, quantile }),
-        None => {}
-    }
-    let of = pools.splits.pools_of(route);
-    if of.iter().all(|pool| pools.is_all_own(*pool)) {
-        place.fault(
-            "has no effect where every server of the class's pool has slots of its own: remove those, or this",
-        );
-        return None;
-    }
-    let mut of_all = of.into_iter().map(|pool| pools.slots(pool));
-    if let Some(Slots::Fixed(slots)) = of_all.next()
-        && of_all.all(|slots| matches!(slots, Slots::Fixed(_)))
-    {
-        place.fault(format!(
-            "has no effect with slots = {slots} in the class's pool: write slots = \"adaptive\" there, or remove this"
-        ));
-        return None;
-    }
-    Some(ServiceTarget { time, quantile })
 }
 
 /// A backlog at which the class `own` is refused.

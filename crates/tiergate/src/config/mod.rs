@@ -54,6 +54,7 @@ mod section;
 pub(crate) mod sensor;
 mod sensor_remote;
 mod server;
+mod service_target;
 pub(crate) mod session;
 pub(crate) mod shedding;
 pub(crate) mod show;
