@@ -749,7 +749,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[link]\ninterface = \"../eth0\"",
-            "policy.toml:4:13: link.interface: must be the name of a network interface such as \"eth0\": 1 to 15 letters, digits or punctuation, without spaces, `/` and `:`, and no `-` before all, got \"../eth0\"",
+            "policy.toml:4:13: link.interface: must be the name of a network interface such as \"eth0\": 1 to 15 letters, digits, `.`, `_`, `-`, `@` and `+`, and no `-` before all, got \"../eth0\"",
         ),
         (
             "[link]\nmark = true\n[[class]]\nname = \"a\"\ntransmit = { slice = \"1ms\" }",

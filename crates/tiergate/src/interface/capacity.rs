@@ -16,6 +16,11 @@ pub struct Capacity {
     pub from: Source,
 }
 
+impl Capacity {
+    /// What a policy may say, in bits a second.
+    pub(crate) const BOUNDS: std::ops::RangeInclusive<u64> = 100_000..=1_000_000_000_000;
+}
+
 /// What says what an interface carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -50,6 +55,11 @@ pub(crate) enum Unknown {
         "the shaper of {0} ({1}) does not say one rate for all: write capacity = BITS_A_SECOND instead"
     )]
     Shaper(InterfaceName, String),
+    /// It is none that a policy could say.
+    #[error(
+        "{0} says {1} bit/s, which is not from 100000 to 1000000000000: write capacity = BITS_A_SECOND instead"
+    )]
+    Bounds(InterfaceName, u64),
     /// It has no shaper, and its link no speed, as virtual ones.
     #[error(
         "{0} has no shaper and its link tells no speed ({1}): write capacity = BITS_A_SECOND instead, or put a shaper there by `tiergate \
@@ -65,7 +75,7 @@ pub(crate) enum Unknown {
 pub(crate) fn read(interface: &InterfaceName) -> Result<Capacity, Unknown> {
     let root = Root::of(interface)?;
     let classes = if root.kind == "htb" { Class::all_of(interface)? } else { Vec::new() };
-    match shaped(&root, &classes) {
+    let read = match shaped(&root, &classes) {
         Shaped::At(capacity) => Ok(capacity),
         Shaped::Unclear => Err(Unknown::Shaper(interface.clone(), root.kind)),
         Shaped::No => {
@@ -73,7 +83,9 @@ pub(crate) fn read(interface: &InterfaceName) -> Result<Capacity, Unknown> {
             let speed = speed.map_err(|error| Unknown::Speed(interface.clone(), error))?;
             Ok(Capacity { bits: speed, from: Source::Speed })
         }
-    }
+    }?;
+    let is_sensible = Capacity::BOUNDS.contains(&read.bits);
+    is_sensible.then_some(read).ok_or_else(|| Unknown::Bounds(interface.clone(), read.bits))
 }
 
 /// What a queue lets through.
@@ -96,7 +108,7 @@ fn shaped(root: &Root, classes: &[Class]) -> Shaped {
             let mut topmost = classes.iter().filter(|it| it.parent.is_none());
             match (topmost.next(), topmost.next()) {
                 (Some(only), None) => at(only.rate, Source::Htb),
-                (None, _) => Shaped::No,
+                // It is being made, or all goes past it.
                 _ => Shaped::Unclear,
             }
         }
@@ -139,7 +151,7 @@ mod tests {
         assert_eq!(shaped(&htb, &classes(CLASSES)), at(98_000_000, Source::Htb));
         let second = format!("{CLASSES}\nclass htb 71e9:2 root rate 1Mbit ceil 1Mbit\n");
         assert_eq!(shaped(&htb, &classes(&second)), Shaped::Unclear);
-        assert_eq!(shaped(&htb, &[]), Shaped::No, "all goes past its classes");
+        assert_eq!(shaped(&htb, &[]), Shaped::Unclear, "it is being made");
         let tbf = queue("tbf", r#"{"rate":1250000,"burst":1600}"#);
         assert_eq!(shaped(&tbf, &[]), at(10_000_000, Source::Tbf));
         assert_eq!(shaped(&queue("tbf", "{}"), &[]), Shaped::Unclear);

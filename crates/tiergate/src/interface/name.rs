@@ -11,12 +11,13 @@ pub struct InterfaceName(String);
 
 impl InterfaceName {
     /// What is expected.
-    pub(crate) const EXPECTED: &'static str = "the name of a network interface such as \"eth0\": 1 to 15 letters, digits or \
-        punctuation, without spaces, `/` and `:`, and no `-` before all";
+    pub(crate) const EXPECTED: &'static str = "the name of a network interface such as \"eth0\": 1 to 15 letters, digits, \
+        `.`, `_`, `-`, `@` and `+`, and no `-` before all";
 
     /// The name, unless it is none that an interface can have.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let letter = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'/' | b':');
+        // Of those that the kernel allows only the ones that mean nothing to a shell, to which printed commands are given.
+        let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@+".contains(&byte);
         let is_name = (1..=LEN_MAX).contains(&text.len())
             && text.bytes().all(letter)
             && !text.starts_with('-')
@@ -45,9 +46,10 @@ mod tests {
             assert_eq!(InterfaceName::parse(name).expect(name).as_str(), name);
         }
         let long = "1234567890123456";
-        for text in
-            ["", "-eth0", "--help", "a/b", "../x", ".", "..", "a b", "a:1", "a\n", "ä", long]
-        {
+        for text in [
+            "", "a;b", "$a", "a'b", "-eth0", "--help", "a/b", "../x", ".", "..", "a b", "a:1",
+            "a\n", "ä", long,
+        ] {
             assert_eq!(InterfaceName::parse(text), None, "{text:?}");
         }
     }

@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(2);
 /// Most that is read of what it prints: some thousand classes.
 const OUTPUT_LEN_MAX: u64 = 1 << 20;
-/// Where it is if `PATH` does not lead there, as that of users who are not root often does not.
-const PLACES: [&str; 3] = ["tc", "/sbin/tc", "/usr/sbin/tc"];
+/// Where it is: not where `PATH` leads first, which may be another's folder; there it is looked for last, and not by root.
+const PLACES: [&str; 3] = ["/usr/sbin/tc", "/sbin/tc", "tc"];
 
 /// A command of `tc`, without its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,18 @@ pub(crate) enum TcFault {
     Unknown(Tc, String),
 }
 
+/// The queue of each class: short, and fair between connections. Without it a class has a FIFO of a thousand packets.
+pub(crate) const LEAF: &str = "fq_codel";
+
+impl TcFault {
+    /// Whether the kernel has no such queue.
+    pub(crate) fn is_unknown_kind(&self) -> bool {
+        let is_unknown =
+            |said: &str| said.contains("kind is unknown") || said.contains("Unknown qdisc");
+        matches!(self, TcFault::Failed(_, said) if is_unknown(said))
+    }
+}
+
 impl Tc {
     /// `words`, of which each is one argument, however it is written.
     pub(crate) fn new<T: Into<String>>(words: impl IntoIterator<Item = T>) -> Self {
@@ -66,6 +78,11 @@ impl Tc {
         Tc::new(["filter", "show", "dev", interface.as_str(), "parent", handle])
     }
 
+    /// Whether a kernel without what it asks for does without it.
+    pub(crate) fn is_optional(&self) -> bool {
+        self.0.iter().any(|word| word == LEAF)
+    }
+
     /// Runs it, and returns what it printed.
     ///
     /// # Errors
@@ -74,15 +91,20 @@ impl Tc {
         let system = |error| TcFault::System(self.clone(), error);
         let mut child = self.start()?;
         // Read while it runs: a full pipe would stop it.
-        let [out, error] = [reader(child.stdout.take()), reader(child.stderr.take())];
+        let readers = [reader(child.stdout.take()), reader(child.stderr.take())];
+        let [Ok(out), Ok(error)] = readers else {
+            end(child);
+            return Err(system(io::Error::other(
+                "no thread can be started to read what it prints",
+            )));
+        };
         let until = Instant::now() + PATIENCE;
         let status = loop {
             if let Some(status) = child.try_wait().map_err(system)? {
                 break status;
             }
             if Instant::now() >= until {
-                let _ = child.kill();
-                let _ = child.wait();
+                end(child);
                 return Err(TcFault::Slow(self.clone()));
             }
             thread::sleep(LOOK);
@@ -95,9 +117,13 @@ impl Tc {
     }
 
     fn start(&self) -> Result<Child, TcFault> {
-        for place in PLACES {
+        let is_root = rustix::process::geteuid().is_root();
+        for place in PLACES.iter().filter(|place| place.starts_with('/') || !is_root) {
             let mut command = Command::new(OsStr::new(place));
             command.args(&self.0).stdin(Stdio::null());
+            // Nor does it take its plug-ins from where another says.
+            command.env_clear().env("LC_ALL", "C");
+            command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
             match command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(TcFault::System(self.clone(), error)),
@@ -114,9 +140,17 @@ impl fmt::Display for Tc {
     }
 }
 
+/// Ends it without waiting for that: where it waits for a lock of the kernel's it cannot be ended.
+fn end(mut child: Child) {
+    let _ = child.kill();
+    let waits = thread::Builder::new().name("tc".to_owned()).spawn(move || child.wait());
+    // Without a thread for it it stays until the process ends.
+    let _ = waits;
+}
+
 /// A thread that reads all that is printed, and keeps the beginning.
-fn reader(from: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
-    thread::spawn(move || {
+fn reader(from: Option<impl Read + Send + 'static>) -> io::Result<thread::JoinHandle<String>> {
+    thread::Builder::new().name("tc".to_owned()).spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut from) = from {
             let _ = from.by_ref().take(OUTPUT_LEN_MAX).read_to_end(&mut bytes);
@@ -139,7 +173,7 @@ fn joined(error: &str) -> String {
 fn hint(said: &str) -> &'static str {
     let says = |part: &str| said.contains(part);
     if says("Operation not permitted") || says("you must be root") {
-        "; run it as root, or with the right CAP_NET_ADMIN"
+        "; run it as root, or with CAP_NET_ADMIN as an ambient capability"
     } else if says("Cannot find device") || says("No such device") {
         "; `ip link` shows which interfaces there are"
     } else if says("qdisc kind is unknown") || says("Unknown qdisc") {

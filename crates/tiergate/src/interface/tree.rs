@@ -2,7 +2,7 @@
 
 use super::name::InterfaceName;
 use super::queues::{Class, Filter, Root};
-use super::tc::{Tc, TcFault};
+use super::tc::{LEAF, Tc, TcFault};
 use tiergate_core::mark::Label;
 use tiergate_core::transmit::Tree;
 
@@ -123,7 +123,7 @@ impl Found {
             Found::Default(_) => made(interface, tree),
             Found::Other { .. } if !replaces => return None,
             Found::Other { .. } => {
-                let mut commands = vec![removal(interface)];
+                let mut commands = vec![removal_of_any(interface)];
                 commands.extend(made(interface, tree));
                 return Some(Plan::Commands { commands, begins: 1 });
             }
@@ -174,8 +174,14 @@ impl OurTree {
     }
 }
 
-/// Takes away whatever is at the root: the system's own queue comes back.
+/// Takes away our tree, and nothing else that may have come in its place: the system's own queue comes back.
 pub(crate) fn removal(interface: &InterfaceName) -> Tc {
+    let handle = format!("{MAJOR}:");
+    Tc::new(["qdisc", "del", "dev", interface.as_str(), "root", "handle", &handle])
+}
+
+/// Takes away whatever is at the root.
+pub(crate) fn removal_of_any(interface: &InterfaceName) -> Tc {
     Tc::new(["qdisc", "del", "dev", interface.as_str(), "root"])
 }
 
@@ -186,6 +192,9 @@ fn made(interface: &InterfaceName, tree: &Tree) -> Vec<Tc> {
     let mut commands = vec![Tc::new(root.into_iter().chain([FOREGROUND]))];
     commands.extend(classes(interface, tree, "add"));
     commands.extend(FILTERS.iter().map(|it| it.command(interface)));
+    // Last: a kernel without them does without.
+    let leaf = |minor| Tc::new(["qdisc", "add", "dev", name, "parent", &id(minor), LEAF]);
+    commands.extend([FOREGROUND, BACKGROUND].map(leaf));
     commands
 }
 
@@ -279,6 +288,8 @@ mod tests {
             format!("tc class add dev eth0 parent 71e9:1 classid 71e9:20 htb rate 980kbit ceil 98mbit {ends} prio 1"),
             "tc filter add dev eth0 parent 71e9: protocol ip prio 1 u32 match ip tos 0x04 0xfc flowid 71e9:20".to_owned(),
             "tc filter add dev eth0 parent 71e9: protocol ipv6 prio 2 u32 match ip6 priority 0x04 0xfc flowid 71e9:20".to_owned(),
+            "tc qdisc add dev eth0 parent 71e9:10 fq_codel".to_owned(),
+            "tc qdisc add dev eth0 parent 71e9:20 fq_codel".to_owned(),
         ];
         assert_eq!(written(found.plan(&eth0(), &tree, false)), (expected.to_vec(), 0));
         assert_eq!([1_234_567, 98_000, 2_000_000].map(bits), ["1234567bit", "98kbit", "2mbit"]);

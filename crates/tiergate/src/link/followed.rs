@@ -89,7 +89,10 @@ impl FollowedInterface {
                     );
                 }
             }
-            carries(&self, bits);
+            // Parts of the link begin anew with each capacity.
+            if news == News::Changed {
+                carries(&self, bits);
+            }
         }
     }
 

@@ -97,8 +97,9 @@ fn setup(options: &Setup) -> Result<()> {
         Some(Plan::Nothing) => say(&format!("# {interface} has this shaper already")),
         Some(Plan::Commands { commands, .. }) if !yes => {
             // What is printed can be given to a shell.
-            let lines: Vec<String> = commands.iter().map(ToString::to_string).collect();
-            say(&lines.join("\n"))?;
+            let line = |it: &Tc| format!("{it}{}", if it.is_optional() { " || true" } else { "" });
+            let lines: Vec<String> = commands.iter().map(line).collect();
+            say(&format!("set -e\n{}", lines.join("\n")))?;
             eprintln!("nothing was changed: add --yes to run these commands, as root");
             Ok(())
         }
@@ -116,6 +117,10 @@ fn carry_out(interface: &InterfaceName, commands: &[Tc], begins: Option<usize>) 
     for (place, command) in commands.iter().enumerate() {
         say(&command.to_string())?;
         let Err(fault) = command.run() else { continue };
+        if command.is_optional() && fault.is_unknown_kind() {
+            say("# the kernel has no fq_codel: the class has a FIFO")?;
+            continue;
+        }
         let fault = anyhow!(fault);
         let Some(begins) = begins.filter(|begins| place >= *begins) else { return Err(fault) };
         if place == begins {

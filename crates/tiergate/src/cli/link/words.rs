@@ -2,7 +2,7 @@
 
 use crate::interface::name::InterfaceName;
 use crate::interface::queues::Class;
-use crate::interface::tree::{FILTERS, FilterOf, Found, OurTree, removal};
+use crate::interface::tree::{FILTERS, FilterOf, Found, OurTree, removal_of_any};
 use tiergate_draw::number::thousands;
 
 /// What is at an interface.
@@ -73,7 +73,7 @@ pub(super) fn is_taken(interface: &InterfaceName, found: &Found) -> String {
 
 /// Why nothing is undone.
 pub(super) fn is_not_ours(interface: &InterfaceName, found: &Found) -> String {
-    let removal = removal(interface);
+    let removal = removal_of_any(interface);
     let what = other(found);
     match found {
         Found::Other { is_nearly_ours: true, .. } => format!(
