@@ -72,9 +72,9 @@ impl Readings<'_> {
             "gateway_cpu_measured_seconds_total",
             "Processor time that the gateway spent on those requests that were measured, one in 64 at random",
         )
-        .each(self.by_planned_class(|it| cpu(it).time.as_secs_f64()));
+        .each(self.by_own_class(|it| cpu(it).time.as_secs_f64()));
         page.counter("gateway_cpu_measured_requests_total", "Requests that were measured")
-            .each(self.by_planned_class(|it| cpu(it).requests));
+            .each(self.by_own_class(|it| cpu(it).requests));
         page.counter("origin_bytes_total", "Bytes of answers that came from the origin")
             .each(self.by_class(|it| it.account.origin_bytes));
         page.histogram("queue_wait_seconds", "Time in the queue of requests that got a slot")
@@ -279,6 +279,15 @@ impl Readings<'_> {
     /// Those that the policy has, whatever the pool: of one that is gone, nothing is in force.
     fn planned_classes(&self) -> impl Iterator<Item = &ClassSnapshot> + Clone {
         self.snapshot.default.classes.iter().filter(|it| it.is_planned)
+    }
+
+    /// All that were ever counted, also those that are gone, whatever the pool.
+    fn by_own_class<'a, V>(
+        &'a self,
+        value: impl Fn(&'a ClassSnapshot) -> V,
+    ) -> impl Rows<'a, V, 1> {
+        let classes = self.snapshot.default.classes.iter();
+        classes.map(move |it| ([("class", it.class.name.as_str())], value(it)))
     }
 
     fn by_planned_class<'a, V>(
