@@ -358,6 +358,15 @@ mod tests {
     }
 
     #[test]
+    fn far_above_the_reference_it_falls_faster_from_the_second_reading_on() {
+        let mut link = InboundLaw::new(Reference::Utilization(9500));
+        let falls = [0.98, 0.98, 0.96, 0.98].map(|it| link.next(seen(it, 100.0, 100.0)));
+        // Half of the way to the reference is 1.6 %, and six tenths of a tenth are 6 %.
+        let expected = [98.4, 94.0, 99.5, 98.4];
+        assert!(falls.iter().zip(expected).all(|(it, to)| (it - to).abs() < 0.1), "{falls:?}");
+    }
+
+    #[test]
     fn others_may_go_first() {
         let held = Seen { may_rise: false, may_fall: false, ..seen(0.0, 50.0, 50.0) };
         assert_eq!(of_cpu().next(held), 50.0);

@@ -16,7 +16,9 @@
 //! above its reference).
 
 use super::Gate;
-use super::steering::{AFTERWARDS, Demand, GRACE, Kept, PATIENCE_MAX, Steer, SteerState, Steered};
+use super::steering::{
+    AFTERWARDS, Counted, Demand, GRACE, Kept, PATIENCE_MAX, Steer, SteerState, Steered,
+};
 use crate::account::ClassAccount;
 use crate::adjust::{Adjusted, Adjustment, Adjustments, Change, Setting};
 use crate::admit::inbound::{Inbound, PERIOD, Reference, Seen};
@@ -149,27 +151,25 @@ impl<T> Gate<T> {
         let max = setting.read(self.adjustments.base())?;
         let state = self.common.policers.state(it.policer)?;
         let (rate, min) = (state.rate.tokens_per_second(), it.inbound.min.tokens_per_second());
+        // What waits here is counted at this moment, and who leaves it.
+        let given_up = if it.is_of_backlog() { self.left_unserved() } else { 0 };
         let (passed, refused) = (state.counts.passed, state.counts.refused);
+        let counted = Counted { passed, refused, given_up };
         if it.is_taken {
-            it.is_blind(Steer::Taken, now, passed, refused);
+            it.is_blind(Steer::Taken, now, counted);
             return None;
         }
         let wanted = match it.reading {
             // What a reload allows no more is not held either.
             None => {
-                it.is_blind(Steer::Blind, now, passed, refused);
+                it.is_blind(Steer::Blind, now, counted);
                 rate.clamp(min, max)
             }
             Some(_) if !it.is_new => rate.clamp(min, max),
             Some(reading) => {
                 it.state = Steer::Follows;
-                let Demand { seconds, used, asked } = it.demand(now, passed, refused)?;
+                let Demand { seconds, used, asked, given_up } = it.demand(now, counted)?;
                 let (may_rise, may_fall) = (may.rise, may.fall);
-                // What waits here is counted at this moment, and who leaves it.
-                let given_up = match it.is_of_backlog() {
-                    true => it.given_up(self.left_unserved()) as f64 / seconds,
-                    false => 0.0,
-                };
                 let is_prompt = it.is_of_backlog() || seconds >= 1.5 * PERIOD.as_secs_f64();
                 let seen = Seen {
                     reading,

@@ -40,15 +40,13 @@ pub(super) struct Steered {
     pub(super) policer: PolicerId,
     pub(super) inbound: Inbound,
     pub(super) law: InboundLaw,
-    /// When the law was asked last, and how many requests had had a token and been refused one by then.
-    asked: Option<(Moment, u64, u64)>,
+    /// When the law was asked last, and what had been counted by then.
+    asked: Option<(Moment, Counted)>,
     pub(super) reading: Option<f64>,
     /// Of a queue: whether it was shorter than the time before.
     pub(super) shrinks: bool,
     /// By how much it grew.
     growth: f64,
-    /// How many had left it unserved when the law was asked last.
-    given_up: u64,
     /// When that came.
     pub(super) read: Option<Moment>,
     /// Whether it is another one than in the last period.
@@ -116,7 +114,6 @@ impl Steering {
                 asked: known.and_then(|it| it.asked),
                 shrinks: false,
                 growth: 0.0,
-                given_up: 0,
                 reading: same.and_then(|it| it.reading),
                 read: same.and_then(|it| it.read),
                 is_new: false,
@@ -138,6 +135,14 @@ pub(super) struct Kept {
     pub(super) wait: Duration,
 }
 
+/// Requests that had a token, were refused one, and left the queue unserved, since they are counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    pub(super) passed: u64,
+    pub(super) refused: u64,
+    pub(super) given_up: u64,
+}
+
 /// What was asked for in a period.
 pub(super) struct Demand {
     /// How long it was.
@@ -145,6 +150,8 @@ pub(super) struct Demand {
     /// Requests a second that had a token, and those that asked for one.
     pub(super) used: f64,
     pub(super) asked: f64,
+    /// Those that left the queue unserved.
+    pub(super) given_up: f64,
 }
 
 impl Steered {
@@ -199,12 +206,7 @@ impl Steered {
 
     /// Whether requests have been refused since the law was asked last, if so many have been by now.
     pub(super) fn has_refused(&self, refused: u64) -> bool {
-        self.asked.is_some_and(|(_, _, then)| refused > then)
-    }
-
-    /// How many have left its queue unserved since this was last asked, if so many had by now.
-    pub(super) fn given_up(&mut self, total: u64) -> u64 {
-        total.saturating_sub(std::mem::replace(&mut self.given_up, total))
+        self.asked.is_some_and(|(_, then)| refused > then.refused)
     }
 
     /// Whether it goes by what waits in the default pool.
@@ -217,17 +219,59 @@ impl Steered {
     }
 
     /// The law is not asked, for that reason. What is asked for is counted from now on.
-    pub(super) fn is_blind(&mut self, why: Steer, now: Moment, passed: u64, refused: u64) {
+    pub(super) fn is_blind(&mut self, why: Steer, now: Moment, counted: Counted) {
         self.law.is_blind();
-        (self.asked, self.state) = (Some((now, passed, refused)), why);
+        (self.asked, self.state) = (Some((now, counted)), why);
     }
 
     /// What was asked for since the law was asked last; `None`: it was not.
-    pub(super) fn demand(&mut self, now: Moment, passed: u64, refused: u64) -> Option<Demand> {
-        let (at, passed_then, refused_then) = self.asked.replace((now, passed, refused))?;
+    pub(super) fn demand(&mut self, now: Moment, counted: Counted) -> Option<Demand> {
+        let (at, then) = self.asked.replace((now, counted))?;
         let seconds = now.since(at).as_secs_f64().max(1e-3);
-        let used = passed.saturating_sub(passed_then) as f64;
-        let more = refused.saturating_sub(refused_then) as f64;
-        Some(Demand { seconds, used: used / seconds, asked: (used + more) / seconds })
+        let a_second = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+        let used = a_second(counted.passed, then.passed);
+        let asked = used + a_second(counted.refused, then.refused);
+        let given_up = a_second(counted.given_up, then.given_up);
+        Some(Demand { seconds, used, asked, given_up })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admit::bucket::Rate;
+    use crate::admit::policer::{Per, Settings};
+    use crate::plan::Spec;
+
+    #[test]
+    fn what_was_counted_before_a_reload_counts_no_more_after_it() {
+        let source = Inbound::BACKLOG.into();
+        let (reference, min) = (Reference::QueueLen(100), Rate::per_second(10));
+        let policer = Settings {
+            name: "all".to_owned(),
+            key: None,
+            rate: Rate::per_second(1000),
+            burst: 20,
+            per: Per::Rule,
+            shares: Vec::new(),
+            inbound: Some(Inbound { source, reference, min }),
+            announce: false,
+        };
+        let spec = Spec { policers: vec![policer], ..Spec::protective() };
+        let plan = spec.build().expect("a sound plan");
+        let mut steering = Steering::default();
+        steering.reconfigure(&plan);
+        let counted = |given_up| Counted { passed: 10 * given_up, refused: given_up, given_up };
+        let at = Moment::from_millis;
+        assert!(steering.list[0].demand(at(1000), counted(5000)).is_none(), "it was not asked");
+        let demand = steering.list[0].demand(at(2000), counted(5100)).expect("it was");
+        assert_eq!((demand.used, demand.asked, demand.given_up), (1000.0, 1100.0, 100.0));
+        steering.reconfigure(&plan);
+        let demand = steering.list[0].demand(at(3000), counted(5150)).expect("it was");
+        assert_eq!((demand.used, demand.given_up), (500.0, 50.0));
+        // Nor does what came while it was not asked.
+        steering.list[0].is_blind(Steer::Taken, at(9000), counted(9000));
+        let demand = steering.list[0].demand(at(10_000), counted(9010)).expect("it was");
+        assert_eq!(demand.given_up, 10.0);
     }
 }
