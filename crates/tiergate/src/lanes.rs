@@ -140,12 +140,12 @@ impl Lanes {
         Some(place)
     }
 
-    /// Has a connection served in its place; `begin` begins that, and is told that it is in a lane. What a thread has no room for is closed.
+    /// Has a connection served in its place; `begin` begins that, and is told that it is in a lane. Whether a thread has room for it: else it is closed.
     pub fn hand_over(
         &self,
         LanePlace(place): LanePlace,
         begin: impl FnOnce(Option<InLane>) + Send + 'static,
-    ) {
+    ) -> bool {
         let (threads, turned_away, in_lane) = match place {
             None => (&self.others, None, None),
             Some((number, in_lane)) => {
@@ -153,9 +153,11 @@ impl Lanes {
                 (&lane.threads, Some(&lane.turned_away), Some(in_lane))
             }
         };
-        if !threads.send(Box::new(|| begin(in_lane))) {
+        let is_sent = threads.send(Box::new(|| begin(in_lane)));
+        if !is_sent {
             turned_away.into_iter().for_each(Tally::one);
         }
+        is_sent
     }
 
     /// A thread of the lane of that number begins.
@@ -226,7 +228,7 @@ mod tests {
         let (lanes, mut receivers) = Lanes::new(&lanes, 3);
         for class in [Some(0), Some(0), Some(1), Some(2), None, None, Some(0)] {
             let place = lanes.place(class.map(ClassId)).expect("there is no bound");
-            lanes.hand_over(place, |_| {});
+            assert!(lanes.hand_over(place, |_| {}));
         }
         assert_eq!(begun(&mut receivers), [1, 1, 1, 2, 1, 1]);
     }

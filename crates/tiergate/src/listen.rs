@@ -186,13 +186,15 @@ async fn admit(
     let dscp = code_point(&stream, dscp);
     let (settings, shared) = (settings.load_full(), shared.clone());
     let waits = shared.lanes.get().and_then(Lanes::may_wait);
-    let entering = enter(stream, from, dscp, settings, shared);
+    let entering = enter(stream, from, dscp, settings, shared.clone());
     match waits {
         // Others are not to wait for room behind it.
         Some(waits) => {
+            // Until it is counted, the drain waits for it as for a socket.
+            let present = Present::listener(&shared);
             tokio::spawn(async move {
                 entering.await;
-                drop(waits);
+                drop((waits, present));
             });
         }
         None => entering.await,
@@ -231,13 +233,16 @@ async fn enter(
     // It leaves this thread's runtime; fails only if the client has gone already.
     let Ok(stream) = stream.into_std() else { return };
     let serving = shared.clone();
-    lanes.hand_over(place, move |in_lane| {
+    let is_handed_over = lanes.hand_over(place, move |in_lane| {
         let Ok(stream) = TcpStream::from_std(stream) else { return };
         tokio::spawn(async move {
             let _in_lane = in_lane;
             connection(stream, from, dscp, settings, open, serving).await;
         });
     });
+    if !is_handed_over {
+        shared.tally().connections_turned_away.one();
+    }
 }
 
 /// The code point of the connection's SYN, if the system kept that.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::meant::{Measure, Of, OrcaSensor, Sensor, Unit};
 use crate::interface::capacity::Source;
+use crate::lanes::LaneStatus;
 use crate::link::LinkCapacity;
 use crate::observe::counters::Protocol;
 use crate::observe::server::Health;
@@ -53,6 +54,14 @@ fn encoded(format: Format) -> String {
     let mut snapshot = Snapshot::take(&gate, Moment::from_millis(30));
     let cause = Cause::Grew;
     snapshot.default.last_step = Some((Moment::from_millis(10), Step { slots: 2, cause }));
+    snapshot.lanes = vec![LaneStatus {
+        name: "fast".to_owned(),
+        threads: 1,
+        nice_wanted: -10,
+        nice: None,
+        connections: 3,
+        turned_away: 2,
+    }];
     snapshot.link_capacity = Some(LinkCapacity {
         interface: "eth0".to_owned(),
         bits_per_second: 98_000_000,
