@@ -30,23 +30,21 @@ fn from(address: Ipv4Addr, to: SocketAddr) -> Client {
     Client { stream, buffer: Vec::new() }
 }
 
-/// The names of the gateway's threads, with how often each was switched to and its nice value.
+/// The names of the gateway's threads, with how long each has run, in nanoseconds, and its nice value.
 fn threads(gateway: &Gateway) -> Vec<(String, u64, i32)> {
     let tasks = format!("/proc/{}/task", gateway.process.id());
     let of = |entry: std::fs::DirEntry| {
         let read =
             |name: &str| std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
-        let number = |line: &str| line.rsplit('\t').next().and_then(|it| it.trim().parse().ok());
-        let status = read("status");
-        let switched = status.lines().find(|it| it.starts_with("voluntary")).and_then(number);
+        let ran = read("schedstat").split(' ').next().and_then(|it| it.parse().ok());
         let stat = read("stat");
         let nice = stat.rsplit(") ").next().and_then(|it| it.split(' ').nth(16)?.parse().ok());
-        (read("comm").trim().to_owned(), switched.unwrap_or(0), nice.unwrap_or(0))
+        (read("comm").trim().to_owned(), ran.unwrap_or(0), nice.unwrap_or(0))
     };
     std::fs::read_dir(tasks).expect("it runs").flatten().map(of).collect()
 }
 
-fn switched(gateway: &Gateway, name: &str) -> u64 {
+fn ran(gateway: &Gateway, name: &str) -> u64 {
     threads(gateway).iter().filter(|(own, ..)| own.starts_with(name)).map(|it| it.1).sum()
 }
 
@@ -74,15 +72,14 @@ fn connections_of_a_class_are_served_by_threads_of_its_lane() {
         assert_eq!(client.get("/").status, 200);
         let is_in_lane = i64::from(address == PREFERRED);
         eventually_is("it is where it belongs", Some(is_in_lane), || lane("connections"));
-        let count = || [busy, still[0], still[1]].map(|name| switched(&gateway, name));
+        let count = || [busy, still[0], still[1]].map(|name| ran(&gateway, name));
         let before = count();
         for _ in 0..300 {
             assert_eq!(client.get("/").status, 200);
         }
         let after = count();
         let [busy, first, second] = [0, 1, 2].map(|place| after[place] - before[place]);
-        assert!(busy >= 250, "{busy}, others {first} and {second}");
-        assert!(first < busy / 2 && second < busy / 2, "{busy}, others {first} and {second}");
+        assert!(busy > 4 * (first + second), "{busy} ns, others {first} and {second}");
     }
     eventually_is("it has left the lane", Some(0), || lane("connections"));
     gateway.assert_conserved();
@@ -123,7 +120,7 @@ fn a_reload_keeps_the_lanes_and_a_drain_ends_them() {
     let renamed = text.replace("name = \"fast\"", "name = \"quick\"");
     std::fs::write(&gateway.policy_path, renamed).expect("a folder of our own");
     assert_eq!(gateway.reload().0, 200);
-    assert!(gateway.log().contains("`lane` takes effect at the next start"), "{}", gateway.log());
+    eventually("it says so", || gateway.log().contains("`lane` takes effect at the next start"));
     assert_eq!(gateway.status()["lanes"][0]["name"], "fast");
     let mut client = from(PREFERRED, gateway.address);
     client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");

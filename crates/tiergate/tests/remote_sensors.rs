@@ -363,7 +363,8 @@ fn an_agent_fails_in_each_way_and_comes_back() {
     write_token(&agents, other);
     agent.process.signal(Signal::HUP);
     assert_blind(&gateway, "app.queue", "refuses the token of token_file (401)");
-    assert!(agent.log().contains("asked for the readings without the right token"));
+    let said = "asked for the readings without the right token";
+    eventually("it says so", || agent.log().contains(said));
     // The other way round: the gateway gets the new one, by a reload.
     write_token(&gateways, other);
     assert_eq!(gateway.reload().0, 200);
