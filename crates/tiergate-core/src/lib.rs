@@ -35,3 +35,4 @@ pub mod shadow;
 pub mod stored;
 pub mod time;
 pub mod transmit;
+pub mod workers;

@@ -74,6 +74,7 @@ fn main() -> std::io::Result<()> {
                 sessions: session::Readings::default(),
                 sensors: Arc::new(Sensors::new(Vec::new())),
                 servers: Vec::new(),
+                workers: Vec::new(),
                 counters: &counters,
                 refusals: &refusals,
                 version: "0",

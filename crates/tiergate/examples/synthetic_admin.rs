@@ -116,6 +116,7 @@ fn context(
             };
             vec![up.counted(&served), down]
         }),
+        workers: Box::new(Vec::new),
         listeners: Box::new(|| vec!["http 0.0.0.0:8080".to_owned()]),
         config: Box::new(|| ConfigInForce {
             path: Some("/etc/tiergate/shop.toml".into()),

@@ -48,3 +48,4 @@ pub mod ticks;
 pub mod timers;
 pub mod tls;
 pub mod tokens;
+pub mod workers;

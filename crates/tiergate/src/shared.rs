@@ -16,6 +16,7 @@ use crate::seldom::Seldom;
 use crate::sensors::Sensors;
 use crate::session::SessionTable;
 use crate::stored::{Store, StoreBounds};
+use crate::workers::Board;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
@@ -195,6 +196,8 @@ pub struct Shared {
     pub lanes: OnceLock<Lanes>,
     /// The sessions that run.
     pub sessions: Arc<SessionTable>,
+    /// What the workers are doing.
+    pub workers: Arc<Board>,
     /// The last requests that were refused.
     pub refusals: Arc<refusals::Refusals>,
     /// The access log, if there is one.
@@ -238,6 +241,7 @@ impl Shared {
             sessions: Arc::new(SessionTable::new(config.policy.session.as_ref())),
             connections: Arc::new(Connections::new(counters.connections.clone())),
             counters,
+            workers: Arc::default(),
             refusals: Arc::new(refusals::Refusals::with_capacity(REFUSALS_KEPT)),
             log: ArcSwapOption::empty(),
             listening: AtomicUsize::new(0),

@@ -100,6 +100,78 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:6:8: rule[1].pool: has no effect on requests that are refused; leave it out",
         ),
         (
+            "[origin.workers]\nnice = 10",
+            "policy.toml:3:1: origin.workers.command: is missing; write command = [\"program\", \"argument\"], or cgroup = \"/path\", or unit = \"name.service\"",
+        ),
+        (
+            "[origin.workers]\ncommand = []",
+            "policy.toml:4:11: origin.workers.command: must name a program",
+        ),
+        (
+            "[origin.workers]\ncommand = [\"a\"]\nunit = \"a.service\"",
+            "policy.toml:5:8: origin.workers.unit: contradicts command: remove one of them",
+        ),
+        (
+            "[origin.workers]\nunit = \"a.service\"\ncount = 2",
+            "policy.toml:5:9: origin.workers.count: has no effect without command",
+        ),
+        (
+            "[origin.workers]\nunit = \"apache2\"",
+            "policy.toml:4:8: origin.workers.unit: must be the name of a systemd unit such as \"apache2.service\", got \"apache2\"",
+        ),
+        (
+            "[origin.workers]\ncgroup = \"/a/../b\"",
+            "policy.toml:4:10: origin.workers.cgroup: must be the path of a group such as \"/system.slice/app.service\", got \"/a/../b\"",
+        ),
+        (
+            "[origin.workers]\nunit = \"a.service\"\nscheduling = { slice = \"1ms\" }",
+            "policy.toml:5:14: origin.workers.scheduling: must know how many processes there are, so a slice needs command; write \"fifo:10\", or a cpu_weight",
+        ),
+        (
+            "[origin.workers]\ncommand = [\"a\"]\nnice = 20",
+            "policy.toml:5:8: origin.workers.nice: must be a whole number from -20 to 19, got 20",
+        ),
+        (
+            "[origin.workers]\ncommand = [\"a\"]\nscheduling = \"fifo:0\"",
+            "policy.toml:5:14: origin.workers.scheduling: must be \"idle\", \"fifo:1\" to \"fifo:99\", or { slice, period, extra }, got \"fifo:0\"",
+        ),
+        (
+            "[origin.workers]\ncommand = [\"a\"]\nscheduling = { slice = \"20ms\", period = \"10ms\" }",
+            "policy.toml:5:24: origin.workers.scheduling.slice: must be at most period, \"10ms\", got \"20ms\"",
+        ),
+        (
+            "[origin.workers]\ncommand = [\"a\"]\nscheduling = { slice = \"0.05ms\" }",
+            "policy.toml:5:24: origin.workers.scheduling.slice: must be at least \"0.1ms\", got \"0.05ms\"",
+        ),
+        (
+            "[origin.workers]\ncommand = [\"a\"]\nscheduling = \"fifo:5\"\nnice = 3",
+            "policy.toml:6:8: origin.workers.nice: has no effect where scheduling = \"fifo:5\"",
+        ),
+        (
+            "[origin.workers]\ncommand = [\"a\"]\nscheduling = \"fifo:5\"\ncpu_quota = \"50%\"",
+            "policy.toml:6:13: origin.workers.cpu_quota: counts for ordinary processes only, not with that scheduling",
+        ),
+        (
+            "[origin.workers]\ncommand = [\"a\"]\nio = \"best-effort:8\"",
+            "policy.toml:5:6: origin.workers.io: must be \"idle\", or \"best-effort:\" or \"realtime:\" and a number from 0 to 7, got \"best-effort:8\"",
+        ),
+        (
+            "[origin.workers]\ncommand = [\"a\"]\ncpu_quota = \"0.5%\"",
+            "policy.toml:5:13: origin.workers.cpu_quota: must be a part of the processors from \"1%\" to \"100000%\", got \"0.5%\"",
+        ),
+        (
+            "[[pool]]\nname = \"p\"\nservers = [\"a:1\", \"b:1\"]\n[pool.workers]\ncommand = [\"a\"]\ncount = 3",
+            "policy.toml:8:9: pool[1].workers.count: must be 1, or 2: one for each server, got 3",
+        ),
+        (
+            "[origin.workers]\ncommand = [\"a\"]\ncount = 2\nready = \"connect\"",
+            "policy.toml:6:9: origin.workers.ready: cannot tell which of several workers of one server accepts: write \"alive\"",
+        ),
+        (
+            "[[pool]]\nname = \"p\"\nservers = [\"unix:/a\"]\n[pool.workers]\ncommand = [\"a\", \"{port}\"]",
+            "policy.toml:7:11: pool[1].workers.command: has {port}, and a server of the pool is a UNIX socket; write {address}",
+        ),
+        (
             "[session]",
             "policy.toml:3:1: session: must have either `cookie`, the name of the application's cookie, or `own = true`",
         ),

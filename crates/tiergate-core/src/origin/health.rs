@@ -92,6 +92,8 @@ pub enum Cause {
     Broken(u32),
     /// Active checks failed.
     Checks(u32),
+    /// It is about to end.
+    Ending,
 }
 
 /// What has become of a server.
@@ -167,6 +169,8 @@ pub(super) struct Health {
     refuses_checks: bool,
     /// Since when active checks have got no answer; `None`: the last one told more.
     silent_since: Option<Moment>,
+    /// It is about to end, and had better get no more requests.
+    pub(super) is_ending: bool,
 }
 
 impl Health {
@@ -174,6 +178,7 @@ impl Health {
     pub(super) fn cause(&self, rules: &HealthRules) -> Option<Cause> {
         match self.is_sick(rules) {
             true => Some(Cause::Checks(self.checks_failed)),
+            false if self.is_ending => Some(Cause::Ending),
             false => self.left_out.map(|(cause, _)| cause),
         }
     }
@@ -192,7 +197,7 @@ impl Health {
                 if self.outstanding > 0 { rules.retry_after * TRY_DELAY } else { Duration::ZERO };
             at + delay <= now && self.is_for_requests_to_try(cause, rules)
         };
-        !self.is_sick(rules) && self.left_out.is_none_or(due)
+        !self.is_sick(rules) && !self.is_ending && self.left_out.is_none_or(due)
     }
 
     /// Whether it takes a request to find out if it is well again. Checks find out whether it can be connected
@@ -208,7 +213,7 @@ impl Health {
     }
 
     /// Whether it may get requests where no other server is usable: connecting to it works, or may soon; to checks it has just
-    /// been silent.
+    /// been silent; it is about to end and has not.
     pub(super) fn is_last_resort(&self, now: Moment, rules: &HealthRules) -> bool {
         let broken = matches!(self.left_out, Some((Cause::Broken(_), _)));
         match self.is_sick(rules) {
@@ -216,7 +221,10 @@ impl Health {
                 self.silent_since.is_some_and(|since| is_lately(now, since, rules))
                     || self.may_restart(now, rules)
             }
-            false => broken || self.may_restart(now, rules),
+            false => {
+                let is_left_by_will = self.is_ending && self.left_out.is_none();
+                broken || is_left_by_will || self.may_restart(now, rules)
+            }
         }
     }
 
@@ -361,6 +369,7 @@ impl std::fmt::Display for Cause {
                     "{count} requests in a row failed or were answered with an error, and fewer at the other servers"
                 )
             }
+            Cause::Ending => f.write_str("it is being replaced, or about to end"),
             Cause::Checks(count) => write!(f, "{count} health checks in a row failed"),
         }
     }

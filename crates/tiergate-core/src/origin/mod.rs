@@ -301,6 +301,11 @@ impl Servers {
         self.health(lineup, place).check_pause(&lineup.rules, interval)
     }
 
+    /// Whether the server at that place is about to end, and had better get no more requests while there is another. O(1).
+    pub fn ends(&mut self, lineup: &Lineup, place: usize, is_ending: bool) {
+        self.known[lineup.id(place).index()].health.is_ending = is_ending;
+    }
+
     /// Every server's state, in the policy's order.
     pub fn states<'a>(
         &'a self,

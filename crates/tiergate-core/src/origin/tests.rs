@@ -533,3 +533,31 @@ fn no_further_try_goes_to_a_server_while_one_hangs() {
     assert_eq!(origin.pick(5000), Some(0));
     assert!(!origin.any_usable(15_999) && origin.any_usable(16_000));
 }
+
+#[test]
+fn a_server_that_is_about_to_end_gets_requests_only_where_there_is_no_other() {
+    let mut origin = Origin::new("a b", PASSIVE, RETRIES);
+    origin.servers.ends(&origin.lineup.clone(), 0, true);
+    for _ in 0..4 {
+        assert_eq!(origin.pick(0), Some(1), "however many are in progress there");
+    }
+    let states: Vec<ServerState> = origin.servers.states(at(0), &origin.lineup).collect();
+    assert_eq!((states[0].usable, states[0].left_out), (false, Some(Cause::Ending)));
+    // The other fails; it is still there.
+    origin.finds(2, 10, 1, Finding::Unreachable);
+    assert_eq!(origin.pick(20), Some(0));
+    assert_eq!(origin.done(30, 0, Finding::Alive), None, "an answer does not keep it");
+    assert!(!origin.servers.health(&origin.lineup, 0).is_usable(at(30), &PASSIVE));
+    // One has taken its place.
+    origin.servers.ends(&origin.lineup.clone(), 0, false);
+    assert!(origin.servers.health(&origin.lineup, 0).is_usable(at(40), &PASSIVE));
+}
+
+#[test]
+fn one_that_was_about_to_end_and_refuses_is_waited_for_as_any_other() {
+    let mut origin = Origin::new("a", PATIENT, RETRIES);
+    origin.servers.ends(&origin.lineup.clone(), 0, true);
+    origin.finds(3, 10, 0, Finding::Refused);
+    assert!(origin.servers.may_restart(at(20), &origin.lineup));
+    assert_eq!(origin.pick(20), Some(0));
+}

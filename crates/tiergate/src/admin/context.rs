@@ -7,6 +7,7 @@ use crate::observe::server::ServerStatus;
 use crate::observe::snapshot::Snapshot;
 use crate::sensors::Sensors;
 use crate::session;
+use crate::workers::status::WorkersStatus;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -60,6 +61,8 @@ pub struct Context {
     pub phase: Box<dyn Fn() -> Phase + Send + Sync>,
     /// The origin servers, in the policy's order.
     pub origin: Box<dyn Fn() -> Vec<ServerStatus> + Send + Sync>,
+    /// The workers of pools, in the policy's order.
+    pub workers: Box<dyn Fn() -> Vec<WorkersStatus> + Send + Sync>,
     /// Where clients connect, in words: `https 0.0.0.0:443`.
     pub listeners: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     /// The configuration in force.

@@ -102,6 +102,7 @@ fn show<B>(admin: &Admin, path: &str, request: &Request<B>) -> Answer {
                 sessions: (context.sessions)(),
                 sensors: (context.sensors)(),
                 servers: (context.origin)(),
+                workers: (context.workers)(),
                 counters: &context.counters,
                 refusals: &context.refusals,
                 version: context.version,

@@ -16,6 +16,7 @@ use crate::observe::server::ServerStatus;
 use crate::observe::snapshot::{
     ClassSnapshot, PoolSnapshot, ResourceSnapshot, SheddingSnapshot, Snapshot,
 };
+use crate::workers::status::WorkersStatus;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -87,6 +88,9 @@ pub struct Status {
     pub unmatched: u64,
     /// The origin servers.
     pub origin: Vec<ServerStatus>,
+    /// The processes that serve pools, where the policy names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<WorkersStatus>,
     /// Where clients connect.
     pub listeners: Vec<String>,
     /// Connections, requests, responses.
@@ -402,6 +406,7 @@ impl Status {
             sources: control::sources(&snapshot, &(context.sensors)()),
             unmatched: snapshot.unmatched,
             origin,
+            workers: (context.workers)(),
             listeners: (context.listeners)(),
             clients: clients(&context.counters),
             access_log: LogStatus {

@@ -93,6 +93,7 @@ fn start() -> (SocketAddr, Arc<House>) {
                 ..ServerStatus::default()
             }]
         }),
+        workers: Box::new(Vec::new),
         listeners: Box::new(|| vec!["http 127.0.0.1:8080".to_owned()]),
         config: Box::new(|| ConfigInForce {
             path: Some("/etc/tiergate.toml".into()),

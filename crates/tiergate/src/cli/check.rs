@@ -1,12 +1,13 @@
 //! `tiergate check`: what a policy means, in words, and what in it has no effect.
 
 pub use super::warn::warnings;
-use super::{observed, words};
+use super::{grants, observed, words};
 use crate::config::meant::{Listener, Origin, Policy};
 use crate::config::{
-    ConfigError, adaptation, block, class, forwarding, guarantee, lane, link, load, policer,
-    resource, scheduling, score, sensor, session, shedding,
+    ConfigError, Errors, adaptation, block, class, forwarding, guarantee, lane, link, load,
+    policer, resource, scheduling, score, sensor, session, shedding,
 };
+use crate::workers::probe;
 use std::path::Path;
 use tiergate_core::plan::PoolSettings;
 
@@ -16,9 +17,14 @@ use tiergate_core::plan::PoolSettings;
 /// Certificates are not opened; that they fit is checked when listening starts.
 ///
 /// # Errors
-/// When the file cannot be read or has faults: all of them.
+/// When the file cannot be read or has faults: all of them. Or its workers reserve more of the processors than the kernel grants here.
 pub fn check(path: &Path) -> Result<String, ConfigError> {
     let policy = load(path)?;
+    let faults = probe::capacity().map(|capacity| grants::faults(&policy, capacity));
+    if let Some(faults) = faults.filter(|faults| !faults.is_empty()) {
+        let file = path.to_string_lossy().into_owned();
+        return Err(ConfigError::Faults(Errors { file, faults, more: 0 }));
+    }
     Ok(meaning(&policy, &path.to_string_lossy()))
 }
 
@@ -54,6 +60,7 @@ fn sections(policy: &Policy, warnings: Vec<String>) -> String {
         ("Clients connect to", listeners(policy)),
         ("Requests go to", origin(policy)),
         ("Pools, for requests whose rule or class names one", pools(policy)),
+        ("Workers, the processes that serve pools", grants::words(policy, probe::capacity())),
         ("Resources, for requests whose rule or class names one", resource::words(plan)),
         ("Adaptations, for requests whose rule or class names one", adaptation::words(plan)),
         ("Guarantees of the sites", guarantee::words(plan)),

@@ -6,7 +6,9 @@ pub mod calibrate;
 pub mod check;
 #[cfg(feature = "degrade")]
 pub mod degrade;
+pub mod doctor;
 pub mod explain;
+mod grants;
 pub mod import;
 pub mod link;
 mod observed;
@@ -20,6 +22,7 @@ mod words;
 
 use crate::dashboard;
 use crate::observe::program_log;
+use crate::workers::{Become, become_worker};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -78,8 +81,13 @@ enum Command {
         #[command(subcommand)]
         action: link::Action,
     },
+    /// Try what the policies' mechanisms need of this machine, and say what is missing
+    Doctor(doctor::Options),
     /// Print the JSON schema of policy files, for editors
     Schema,
+    /// Become a worker: this is how the gateway starts those of a pool
+    #[command(hide = true)]
+    StartWorker(Become),
     /// Show live metrics of a running gateway
     Top(dashboard::Options),
 }
@@ -110,6 +118,8 @@ pub fn main() -> ExitCode {
             agent::run(&options)
         }
         Command::Link { action } => link::run(&action),
+        Command::Doctor(options) => doctor::run(&options),
+        Command::StartWorker(told) => become_worker(&told),
         Command::Schema => print(Ok::<_, anyhow::Error>(crate::config::schema())),
         Command::Top(options) => dashboard::run(&options),
     };

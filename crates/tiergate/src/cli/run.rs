@@ -138,7 +138,7 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
     let (snapshot, phase, origin) = (shared.clone(), shared.clone(), shared.clone());
     let (listeners, config, sessions) = (shared.clone(), shared.clone(), shared.clone());
     let (tokens, change, undo) = (shared.clone(), shared.clone(), shared.clone());
-    let sensors = shared.clone();
+    let (sensors, workers) = (shared.clone(), shared.clone());
     let reload = process.clone();
     Context {
         version: env!("CARGO_PKG_VERSION"),
@@ -163,6 +163,7 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
             let pools = config.pools.with_ids();
             pools.flat_map(|(id, it)| servers_of(&origin, id, &it)).collect()
         }),
+        workers: Box::new(move || workers.workers.status()),
         listeners: Box::new(move || {
             let config = listeners.config.load();
             let words = config.policy.listeners.iter().map(|listener| {

@@ -16,4 +16,5 @@ pub use super::sensor::{Measure, Of, Sensor, Stalled};
 pub use super::sensor_remote::{AgentSensor, OrcaSensor, Unit};
 pub use super::server::Server;
 pub use super::timeouts::Timeouts;
+pub use super::workers::{Command, Processes, Ready, Workers};
 pub use tiergate_wire::http1::Forwarding;

@@ -65,6 +65,8 @@ mod stored;
 mod timeouts;
 mod transmit;
 mod values;
+pub(crate) mod workers;
+mod workers_values;
 
 pub(crate) use agent_file::load_agent;
 pub use error::{ConfigError, Errors, Fault};

@@ -7,6 +7,7 @@ use super::server::{Server, ServerKind, Servers, Written, servers};
 use super::show;
 use super::slots::{self, PoolSlots, SlotsKeys, SlotsKind};
 use super::values::{FLAG, SHARE, TIME, whole};
+use super::workers::WorkersKeys;
 use serde_json::json;
 use std::time::Duration;
 use tiergate_core::control::Slots;
@@ -70,6 +71,8 @@ section! {
         /// Why: more than the slots of nearly every origin: a request for which none is idle opens a
         /// connection. `timeouts.origin_idle` soon closes those that are not used.
         idle_connections_max: usize = whole(0..=65_536).or(1024);
+        /// The [processes](#workers-processes-of-a-pool) that serve the default pool, where the gateway starts them or sets their priorities.
+        workers: Option<At<WorkersKeys>> = table().placed().optional("none");
     }
 }
 

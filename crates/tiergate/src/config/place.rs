@@ -139,6 +139,11 @@ impl Place {
         self.file.line_and_column(self.at).0
     }
 
+    /// Line and column, both from 1.
+    pub(super) fn position(&self) -> (usize, usize) {
+        self.file.line_and_column(self.at)
+    }
+
     /// The path of a file that the policy names.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.file.directory.join(name)

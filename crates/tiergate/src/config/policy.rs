@@ -31,6 +31,7 @@ use super::session::{SessionKeys, session};
 use super::shedding::Shedding;
 use super::timeouts::Timeouts;
 use super::values::{AddressOrFalse, FILE_TO_READ, NETWORK, TEXT, whole};
+use super::workers::{Workers, workers};
 use crate::admin::AdminTokens;
 use crate::geo::Geo;
 use crate::secrets::NamedFile;
@@ -165,6 +166,8 @@ pub struct Policy {
     pub origin: Origin,
     /// The servers of the plan's other pools, in its order.
     pub pools: Vec<Origin>,
+    /// The processes that serve pools, where the policy names them.
+    pub workers: Vec<Workers>,
     /// Classes, slots and all else that the gate goes by.
     pub plan: Plan,
     /// The rules, compiled.
@@ -295,7 +298,7 @@ impl Policy {
 /// What is written, in the types that the gateway uses; `None` after a fault. After a fault each step goes on with the
 /// default, so that what follows is checked too. `numbered`: it is a part of what the file says, with rules of these numbers.
 pub(super) fn meant(
-    raw: Root,
+    mut raw: Root,
     numbered: Option<&Numbered>,
     place: &Place,
     names: &mut Names,
@@ -309,7 +312,7 @@ pub(super) fn meant(
     let slots = slots.map(|slots| slots.meant(&slots)).unwrap_or_default();
     let spared = level_pools(&raw.adaptation);
     let known = Interning::of(&mut names.pools);
-    let pools = pools(raw.pool, raw.origin.as_ref(), &slots, &spared, known);
+    let mut pools = pools(raw.pool, raw.origin.as_ref(), &slots, &spared, known);
     let sensors = sensors(raw.sensor, Some(&pools));
     let mut policers = Policers::named(raw.policer, &mut names.policers, &sensors);
     let resources = resources(raw.resource, &pools, Interning::of(&mut names.resources));
@@ -371,7 +374,11 @@ pub(super) fn meant(
     let score = raw.score.map(|raw| score(raw, &classes));
     let (refusal, refusal_page, block) = refusal(raw.refusal);
     let session = raw.session.map(session);
+    let of_origin = raw.origin.as_mut().and_then(|raw| raw.workers.take());
     let origin = raw.origin.map(|raw| origin(raw, &slots));
+    let of_origin = of_origin.zip(origin.as_ref());
+    let of_origin = of_origin.and_then(|(raw, origin)| workers(raw, "", &origin.servers));
+    let workers = of_origin.into_iter().chain(std::mem::take(&mut pools.workers)).collect();
     let limits = limits(raw.limits);
     let Resolved { paths, forwarding, buffering, spooling } = forwarding(raw.forwarding);
     let identity = identity(reverse_dns(raw.reverse_dns), raw.key, raw.token, raw.geo);
@@ -418,6 +425,7 @@ pub(super) fn meant(
         listeners,
         origin: origin?,
         pools: pools.origins,
+        workers,
         plan,
         classifier,
         wanted: wanted(&rules, score.as_ref()),

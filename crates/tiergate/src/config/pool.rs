@@ -9,6 +9,7 @@ use super::server::{ServerKind, Servers, Written, servers};
 use super::slots::{PoolSlots, SlotsKeys, SlotsKind};
 use super::splits::Splits;
 use super::values::{FLAG, Name, SHARE, TEXT, TIME, check_unique, whole};
+use super::workers::{Workers, WorkersKeys, workers};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
 use tiergate_core::control::Slots;
@@ -58,6 +59,8 @@ section! {
         on_cancel: Option<OnCancel> = Choice(&ON_CANCEL).optional("`[origin]`'s");
         /// Idle connections kept to each server by each thread.
         idle_connections_max: Option<usize> = whole(0..=65_536).optional("`[origin]`'s");
+        /// The [processes](#workers-processes-of-a-pool) that serve the pool, where the gateway starts them or sets their priorities.
+        workers: Option<At<WorkersKeys>> = table().placed().optional("none");
     }
 }
 
@@ -86,6 +89,8 @@ pub(super) struct Pools {
     pub(super) list: Vec<PoolSettings>,
     /// Their servers, in the same order.
     pub(super) origins: Vec<Origin>,
+    /// The processes of those of which the policy names them.
+    pub(super) workers: Vec<Workers>,
     /// Of the default pool.
     default: PoolSlots,
     /// What sends requests to several of them.
@@ -128,6 +133,7 @@ pub(super) fn pools(
         ids: Vec::new(),
         list: Vec::new(),
         origins: Vec::new(),
+        workers: Vec::new(),
         default: default.clone(),
         splits: Splits::default(),
     };
@@ -153,6 +159,7 @@ pub(super) fn pools(
             slots.meant(&origin.slots_keys());
         let Servers { addresses, numbers } = servers(&raw.servers);
         fallbacks.push((raw.fallback, place.key("fallback")));
+        pools.workers.extend(raw.workers.and_then(|raw| workers(raw, &name, &addresses)));
         pools.origins.push(Origin {
             servers: addresses,
             server_slots: numbers,

@@ -43,7 +43,7 @@ section! {
         /// A tunnel without traffic; then it is closed.
         /// Why: applications that need it send pings at least every minute; this only removes dead tunnels.
         tunnel_idle: Duration = TIME.or("1h");
-        /// Longest time from SIGTERM to the end of the process.
+        /// Longest time from SIGTERM to the end of the process; [workers](#workers-processes-of-a-pool) that the gateway started end after it.
         /// Why: the default grace period of Kubernetes; systemd waits for 90 s.
         drain: Duration = TIME.or("30s");
     }

@@ -253,6 +253,7 @@ pub(super) mod tests {
                 sources: Vec::new(),
                 unmatched: 0,
                 origin: vec![server, down],
+                workers: Vec::new(),
                 listeners: vec!["http 0.0.0.0:80".to_owned()],
                 clients: Clients {
                     connections_active: 310,

@@ -147,6 +147,24 @@ impl Origin {
         }
     }
 
+    /// How many requests are in progress at the server of that name; tunnels and streams apart. O(servers).
+    pub(crate) fn outstanding(&self, of: &Server) -> u32 {
+        let states = self.states();
+        let each = states.iter().zip(&self.servers).enumerate();
+        let each = each.filter(|(place, _)| self.named(*place) == of);
+        let outstanding = each.map(|(_, (state, server))| {
+            state.outstanding.saturating_sub(server.lasting.load(Ordering::Relaxed))
+        });
+        outstanding.sum()
+    }
+
+    /// Whether the server of that name is about to end: it gets no more requests while there is another. O(servers).
+    pub(crate) fn ends(&self, name: &Server, is_ending: bool) {
+        for place in (0..self.servers.len()).filter(|place| self.named(*place) == name) {
+            self.state().ends(&self.lineup, place, is_ending);
+        }
+    }
+
     /// Notes the result of an active check of the server at that place, with the reason if it failed.
     pub(self) fn checked(&self, place: usize, check: Check, why: Option<&str>) {
         let change = self.state().checked(clock::now(), &self.lineup, place, check);

@@ -10,9 +10,11 @@ use crate::reverse_dns::ReverseDns;
 use crate::sensors::{self, Sensors};
 use crate::shared::{Config, Shared};
 use crate::ticks;
+use crate::workers::Set;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tiergate_core::sense::Reading;
+use tokio::sync::oneshot;
 
 /// How often the drain looks whether connections are left.
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
@@ -61,6 +63,8 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
     };
     tokio::spawn(follow(process.clone(), |config| config.link_interface.clone(), carry));
     tokio::spawn(unused::run());
+    let (end_workers, ending) = oneshot::channel();
+    let mut workers = tokio::spawn(look_after_workers(process.clone(), ending));
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     loop {
         match signals.next().await {
@@ -76,7 +80,35 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
     }
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
     drain(&shared, &mut signals).await;
+    // The last, because they serve what is drained. Another signal ends the wait for them: then they are killed with the runtime.
+    let _ = end_workers.send(());
+    loop {
+        tokio::select! {
+            _ = &mut workers => break,
+            signal = signals.next() => if signal == Signal::End { break },
+        }
+    }
     Ok(())
+}
+
+/// Follows the policy's workers over reloads, and ends them when it is told to.
+async fn look_after_workers(process: Arc<Process>, ending: oneshot::Receiver<()>) {
+    let mut generation = process.generation.subscribe();
+    let mut workers = Set::new(process.shared.workers.clone());
+    let following = async {
+        loop {
+            let config = process.shared.config.load_full();
+            workers.follow(&config.policy.workers, &config.pools);
+            if generation.changed().await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = following => {}
+        _ = ending => {}
+    }
+    workers.end().await;
 }
 
 fn reopen_log(shared: &Shared) {

@@ -1,6 +1,7 @@
 //! The limit of open files, and how many client connections fit below it.
 
 use crate::config::meant::Policy;
+use crate::workers;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Open files that are not client connections or their origin's: logs, listeners, epoll, admin.
@@ -9,6 +10,7 @@ const OPEN_FILES_RESERVED: u64 = 128;
 /// Raises the limit as far as the process may.
 pub(super) fn raise() {
     let limit = getrlimit(Resource::Nofile);
+    workers::have_open_files(limit.current);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!(%error, "the limit of open files stays at {:?}", limit.current);

@@ -14,6 +14,7 @@ mod process;
 mod sensors;
 #[cfg(test)]
 mod tests;
+mod workers;
 
 pub use page::Format;
 
@@ -23,6 +24,7 @@ use super::server::ServerStatus;
 use super::snapshot::Snapshot;
 use crate::sensors::Sensors;
 use crate::session;
+use crate::workers::status::WorkersStatus;
 use page::Page;
 use std::sync::Arc;
 
@@ -37,6 +39,8 @@ pub struct Readings<'c> {
     pub sensors: Arc<Sensors>,
     /// The origin's servers.
     pub servers: Vec<ServerStatus>,
+    /// The workers of pools.
+    pub workers: Vec<WorkersStatus>,
     /// The gateway's counters.
     pub counters: &'c Counters,
     /// The ring of refusals.
@@ -57,6 +61,7 @@ impl Readings<'_> {
         self.policers(&mut page);
         self.clients(&mut page);
         self.origin(&mut page);
+        self.workers(&mut page);
         self.sensors(&mut page);
         self.adaptations(&mut page);
         self.link(&mut page);

@@ -8,6 +8,7 @@ use crate::link::LinkCapacity;
 use crate::observe::counters::Protocol;
 use crate::observe::server::Health;
 use crate::orca::Metric;
+use crate::workers::status::ShareStatus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tiergate_core::admit::session::{Bounds, Sessions};
@@ -111,7 +112,30 @@ fn encoded(format: Format) -> String {
     };
     let sensors = Arc::new(Sensors::new(measures.map(sensor).into()));
     let (counters, refusals, version) = (&counters, &refusals, "0.1.0");
-    Readings { snapshot, sessions, sensors, servers, counters, refusals, version }.encode(format)
+    let workers = vec![workers()];
+    Readings { snapshot, sessions, sensors, servers, workers, counters, refusals, version }
+        .encode(format)
+}
+
+/// Two workers of a pool, one of which is being started again.
+fn workers() -> WorkersStatus {
+    let share = |name: &str, in_force| ShareStatus {
+        name: name.to_owned(),
+        asked: String::new(),
+        in_force,
+        fault: None,
+    };
+    WorkersStatus {
+        pool: "reports".to_owned(),
+        from: "command".to_owned(),
+        wanted: 2,
+        alive: 1,
+        ready: 1,
+        restarts: 7,
+        workers: Vec::new(),
+        shares: vec![share("nice", true), share("deadline", false)],
+        fault: None,
+    }
 }
 
 /// Name and labels of a sample line, and its value.
@@ -226,6 +250,10 @@ fn the_values_are_the_gate_s_own() {
         r#"tiergate_service_target_slots{class="check\"out\\"} 40"#,
         r#"tiergate_service_target_missed{class="check\"out\\"} 0"#,
         r#"tiergate_service_target_late_total{class="check\"out\\"} 7"#,
+        r#"tiergate_workers_wanted{pool="reports"} 2"#,
+        r#"tiergate_workers_alive{pool="reports"} 1"#,
+        r#"tiergate_worker_restarts_total{pool="reports"} 7"#,
+        r#"tiergate_workers_share_in_force{pool="reports",share="deadline"} 0"#,
         "tiergate_rule_unmatched_total 3",
         "tiergate_shed_fraction 0.0",
         r#"tiergate_bad_requests_total{code="431"} 1"#,

@@ -1,0 +1,15 @@
+//! Workers: the processes that serve a pool.
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `shares` | what a policy gives them of processors and disk |
+//! | `grant` | whether what all pools reserve fits into what the kernel gives |
+//! | `restart` | when one that has ended is started again |
+
+mod grant;
+mod restart;
+mod shares;
+
+pub use grant::{Capacity, Refused, Wanted, refused};
+pub use restart::Restart;
+pub use shares::{Change, Class, Io, Mechanism, Reservation, Scheduling, Shares};
