@@ -18,6 +18,7 @@ pub mod classify;
 mod collections;
 pub mod control;
 mod cost;
+pub mod demux;
 pub mod fault;
 pub mod gate;
 pub mod histogram;

@@ -1,20 +1,25 @@
 //! Lanes: connections of some classes are served by threads of their own, at a priority of the operating system's, from when they are
 //! accepted to the last byte.
 //!
+//! Each thread accepts connections from sockets of its own. The kernel picks the socket by the connection's first packet ([`tiergate_core::demux`]); one that has come to a thread where it
+//! does not belong, because the kernel could not tell, is handed over.
+//!
 //! | state | who reads | who writes |
 //! |---|---|---|
-//! | whom it is the turn of | the thread that accepts | the same |
+//! | whom it is the turn of to be handed a connection | the threads that accept | the same |
 //! | open connections of a lane | the same; `/status` and metrics | the same; the lane's threads, at their ends |
 //! | the priority in force | `/status` and metrics | each thread of the lane, at its start |
 //!
 //! Source: SILK's extended path (Bavier, Voigt et al. 2002, 4.3), as far as a gateway has one: what the thread does for a connection has the priority
-//! of its class, and who accepts, for whom is not known yet, has one between.
+//! of its class, from the first packet.
 
 use crate::config::meant::LaneSettings;
 use crate::tally::Tally;
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use tiergate_core::demux::Sockets;
 use tiergate_core::names::ClassId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -25,7 +30,7 @@ pub type Begins = mpsc::Receiver<Begin>;
 
 /// How many connections may be on their way to a thread: as many as may wait to be accepted. Beyond, they are closed.
 const ON_THE_WAY: usize = 4096;
-/// How many may wait for room among all connections at once, so that who accepts does not wait with each.
+/// How many connections that belong elsewhere may wait for room among all of them at once, so that those of the thread's own do not wait behind them.
 const ENTERING: usize = 256;
 
 /// No priority is in force: what the system says is from -20 to 19.
@@ -39,6 +44,11 @@ pub struct Lanes {
     entering: Arc<Semaphore>,
 }
 
+thread_local! {
+    /// The lane that the thread serves, if it serves one.
+    static OWN: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
 /// Threads that get connections in turn.
 #[derive(Debug)]
 struct Threads {
@@ -50,8 +60,12 @@ struct Threads {
 struct Lane {
     settings: LaneSettings,
     threads: Threads,
+    /// Its threads' sockets among those of each address.
+    sockets: Sockets,
     connections: Arc<AtomicUsize>,
     turned_away: Tally,
+    handed_over: Tally,
+    handed_on: Tally,
     nice: AtomicI32,
 }
 
@@ -71,6 +85,12 @@ pub struct LaneStatus {
     pub connections: usize,
     /// Connections that were closed as they came, because there were as many as there may be.
     pub turned_away: u64,
+    /// Connections of it that another thread had accepted.
+    #[serde(default)]
+    pub handed_over: u64,
+    /// Connections that its threads had accepted, and that are not of it.
+    #[serde(default)]
+    pub handed_on: u64,
 }
 
 /// Where a connection is to be served: in the lane of that number, or wherever.
@@ -94,10 +114,21 @@ impl Threads {
         (Threads { senders: senders.into(), next: AtomicUsize::new(0) }, receivers)
     }
 
-    /// Whether the thread whose turn it is has room.
-    fn send(&self, begin: Begin) -> bool {
-        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.senders.len();
-        self.senders[turn].try_send(begin).is_ok()
+    fn len(&self) -> u32 {
+        self.senders.len() as u32
+    }
+
+    /// Whether one of them has room, the one whose turn it is first.
+    fn send(&self, mut begin: Begin) -> bool {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        for step in 0..self.senders.len() {
+            let sender = &self.senders[turn.wrapping_add(step) % self.senders.len()];
+            match sender.try_send(begin) {
+                Ok(()) => return true,
+                Err(error) => begin = error.into_inner(),
+            }
+        }
+        false
     }
 }
 
@@ -106,13 +137,17 @@ impl Lanes {
     pub fn new(settings: &[LaneSettings], threads: usize) -> (Lanes, Vec<Begins>) {
         let (others, mut receivers) = Threads::new(threads);
         let lane = |settings: &LaneSettings| {
+            let first = receivers.len() as u32;
             let (threads, of_lane) = Threads::new(settings.threads);
             receivers.extend(of_lane);
             Lane {
                 settings: settings.clone(),
+                sockets: Sockets { first, count: threads.len() },
                 threads,
                 connections: Arc::default(),
                 turned_away: Tally::default(),
+                handed_over: Tally::default(),
+                handed_on: Tally::default(),
                 nice: AtomicI32::new(NONE),
             }
         };
@@ -120,9 +155,25 @@ impl Lanes {
         (Lanes { lanes, others, entering: Arc::new(Semaphore::new(ENTERING)) }, receivers)
     }
 
-    /// A place among those that wait for room among all connections; `None`: so many do that who accepts has to wait, too.
+    /// Whether a connection is on a thread of its place already.
+    pub fn is_here(&self, LanePlace(place): &LanePlace) -> bool {
+        place.as_ref().map(|(lane, _)| *lane) == OWN.get()
+    }
+
+    /// A place among the connections that belong elsewhere and wait for room among all; `None`: so many do that the thread which accepted this one has to wait, too.
     pub fn may_wait(&self) -> Option<OwnedSemaphorePermit> {
         self.entering.clone().try_acquire_owned().ok()
+    }
+
+    /// The sockets of the threads of no lane, among those of each address.
+    pub fn others(&self) -> Sockets {
+        Sockets { first: 0, count: self.others.len() }
+    }
+
+    /// The sockets of the threads that serve a class, if it has a lane.
+    pub fn sockets(&self, class: ClassId) -> Option<Sockets> {
+        let lane = self.lanes.iter().find(|lane| lane.settings.classes.contains(&class));
+        lane.map(|lane| lane.sockets)
     }
 
     /// Where a connection is to be served; `class`: what its requests have by what is known of it already. `None`: its lane is full, and it is to be
@@ -140,40 +191,44 @@ impl Lanes {
         Some(place)
     }
 
-    /// Has a connection served in its place; `begin` begins that, and is told that it is in a lane. Whether a thread has room for it: else it is closed.
+    /// A connection that is on a thread of its place already; `Err`: it belongs to another.
+    ///
+    /// # Errors
+    /// Its place.
+    pub fn stays(&self, place: LanePlace) -> Result<Option<InLane>, LanePlace> {
+        match self.is_here(&place) {
+            true => Ok(place.0.map(|(_, in_lane)| in_lane)),
+            false => Err(place),
+        }
+    }
+
+    /// Has a connection served in its place by another thread; `begin` begins that, and is told that it is in a lane. Whether a thread has room for it: else it is closed.
     pub fn hand_over(
         &self,
         LanePlace(place): LanePlace,
         begin: impl FnOnce(Option<InLane>) + Send + 'static,
     ) -> bool {
-        let (threads, turned_away, in_lane) = match place {
-            None => (&self.others, None, None),
+        let (threads, turned_away, handed_over, in_lane) = match place {
+            None => (&self.others, None, None, None),
             Some((number, in_lane)) => {
-                let lane = &self.lanes[number];
-                (&lane.threads, Some(&lane.turned_away), Some(in_lane))
+                let Lane { threads, turned_away, handed_over, .. } = &self.lanes[number];
+                (threads, Some(turned_away), Some(handed_over), Some(in_lane))
             }
         };
         let is_sent = threads.send(Box::new(|| begin(in_lane)));
-        if !is_sent {
-            turned_away.into_iter().for_each(Tally::one);
-        }
+        let counted = if is_sent { handed_over } else { turned_away };
+        counted.into_iter().for_each(Tally::one);
+        let own = OWN.get().filter(|_| is_sent).and_then(|own| self.lanes.get(own));
+        own.into_iter().for_each(|own| own.handed_on.one());
         is_sent
     }
 
     /// A thread of the lane of that number begins.
     pub fn begins(&self, lane: usize) {
+        OWN.set(Some(lane));
         let Lane { settings, nice, .. } = &self.lanes[lane];
         if take_priority(&format!("a thread of lane {}", settings.name), settings.nice) {
             nice.store(settings.nice, Ordering::Relaxed);
-        }
-    }
-
-    /// The thread that accepts begins: whose connections come is not known, so that it stands between the most urgent lane and the others.
-    pub fn accepts(&self) {
-        let usual = rustix::process::getpriority_process(None).unwrap_or(0);
-        let most_urgent = self.lanes.iter().map(|it| it.settings.nice).min().unwrap_or(usual);
-        if most_urgent < usual {
-            take_priority("the thread that accepts", (usual + most_urgent).div_euclid(2));
         }
     }
 
@@ -186,6 +241,8 @@ impl Lanes {
             nice: Some(lane.nice.load(Ordering::Relaxed)).filter(|nice| *nice != NONE),
             connections: lane.connections.load(Ordering::Relaxed),
             turned_away: lane.turned_away.total(),
+            handed_over: lane.handed_over.total(),
+            handed_on: lane.handed_on.total(),
         };
         self.lanes.iter().map(of).collect()
     }
@@ -266,8 +323,28 @@ mod tests {
         }
         let status = &lanes.status()[0];
         assert_eq!((status.connections, status.turned_away), (ON_THE_WAY, 10));
+        assert_eq!(status.handed_over, ON_THE_WAY as u64);
         assert_eq!(begun(&mut receivers), [0, ON_THE_WAY]);
-        let waiting: Vec<_> = (0..=ENTERING).map(|_| lanes.may_wait()).collect();
-        assert_eq!(waiting.iter().flatten().count(), ENTERING);
+    }
+
+    #[test]
+    fn a_connection_stays_on_a_thread_of_its_lane_alone() {
+        let lanes = [settings("a", 0, 2, None), settings("b", 1, 1, None)];
+        let (lanes, _receivers) = Lanes::new(&lanes, 3);
+        assert_eq!(lanes.others(), Sockets { first: 0, count: 3 });
+        assert_eq!(lanes.sockets(ClassId(1)), Some(Sockets { first: 5, count: 1 }));
+        assert_eq!(lanes.sockets(ClassId(2)), None);
+        let stays = |class: Option<u16>| {
+            let place = lanes.place(class.map(ClassId)).expect("there is no bound");
+            lanes.stays(place).is_ok()
+        };
+        assert_eq!([stays(Some(0)), stays(Some(1)), stays(None)], [false, false, true]);
+        OWN.set(Some(0));
+        let on_its_thread = [stays(Some(0)), stays(Some(1)), stays(None)];
+        lanes.hand_over(lanes.place(None).expect("there is no bound"), |_| {});
+        OWN.set(None);
+        assert_eq!(on_its_thread, [true, false, false]);
+        let status = &lanes.status()[0];
+        assert_eq!((status.connections, status.handed_on), (0, 1));
     }
 }

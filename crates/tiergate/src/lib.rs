@@ -14,6 +14,7 @@ pub mod dashboard;
 pub mod date;
 #[cfg(feature = "degrade")]
 pub mod degrade;
+pub mod demux;
 pub mod door;
 pub mod geo;
 pub mod import;

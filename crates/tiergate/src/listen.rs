@@ -11,7 +11,8 @@ use crate::client::{http1, http2};
 use crate::clock;
 use crate::config::meant::Listener;
 use crate::connections::Connection;
-use crate::lanes::Lanes;
+use crate::demux;
+use crate::lanes::LanePlace;
 use crate::saved_syn;
 use crate::shared::{Present, Shared};
 use crate::stream::{ClientStream, poll_fill, poll_fill_held};
@@ -27,6 +28,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 use tiergate_core::classify::{Known, Scratch};
+use tiergate_core::demux::Instruction;
 use tiergate_core::names::ClassId;
 use tiergate_core::request::RequestView;
 use tiergate_wire::http1::{Parsed, PeerText};
@@ -100,6 +102,9 @@ fn bind_one(address: SocketAddr, share: bool) -> io::Result<TcpListener> {
 /// socket's task to follow.
 pub type DscpWanted = watch::Receiver<bool>;
 
+/// What picks one of the sockets of an address for a connection; `None`: the kernel, in its own way. The reload's to say, and one socket's task to follow.
+pub type Program = Option<Arc<[Instruction]>>;
+
 /// Accepts connections and serves each in a task of its own, until `stop` or the drain. `present`
 /// counts the socket: once it is gone, no connection is accepted any more.
 ///
@@ -110,6 +115,7 @@ pub async fn accept(
     settings: Settings,
     present: Present,
     mut dscp_wanted: DscpWanted,
+    mut program: Option<watch::Receiver<Program>>,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let shared = &present.shared;
@@ -124,6 +130,10 @@ pub async fn accept(
     loop {
         let accepted = tokio::select! {
             biased;
+            Some(program) = next(&mut program) => {
+                demultiplex(&listener, program.as_deref());
+                continue;
+            }
             accepted = listener.accept() => accepted,
             () = &mut ending => break,
             Ok(()) = dscp_wanted.changed() => {
@@ -132,6 +142,10 @@ pub async fn accept(
             }
         };
         admit(accepted, dscp, &settings, shared).await;
+    }
+    // Those that listen on, in this process or another, are not to get connections by places that are no more.
+    if program.is_some() {
+        demux::detach(&listener);
     }
     // Whoever is in the listen queue now would be reset when it closes. The system is asked, not the
     // runtime, which may not have heard of the last ones yet. More than the queue holds can come only
@@ -146,6 +160,26 @@ pub async fn accept(
         admit(Ok((stream, from)), dscp, &settings, shared).await;
     }
     Ok(())
+}
+
+/// The next program of this socket's address, if it is the socket whose task is to follow.
+async fn next(program: &mut Option<watch::Receiver<Program>>) -> Option<Program> {
+    let program = program.as_mut()?;
+    program.changed().await.ok()?;
+    Some(program.borrow_and_update().clone())
+}
+
+/// Has the kernel pick the socket of a connection by a program, or in its own way.
+pub fn demultiplex(listener: &impl AsFd, program: Option<&[Instruction]>) {
+    let Some(program) = program else { return demux::detach(listener) };
+    if let Err(error) = demux::attach(listener, program) {
+        // Rather none than one of a former policy.
+        demux::detach(listener);
+        tracing::warn!(
+            %error,
+            "connections of lanes are accepted by all threads and handed over: the kernel takes no program that picks the thread (net.core.optmem_max bounds its length)"
+        );
+    }
 }
 
 /// Has the system keep SYNs if their code points are wanted, and else not: whether it does.
@@ -185,10 +219,17 @@ async fn admit(
     };
     let dscp = code_point(&stream, dscp);
     let (settings, shared) = (settings.load_full(), shared.clone());
-    let waits = shared.lanes.get().and_then(Lanes::may_wait);
-    let entering = enter(stream, from, dscp, settings, shared.clone());
+    let Some(lanes) = shared.lanes.get() else {
+        return enter(stream, from, dscp, settings, shared, None).await;
+    };
+    let class = class_at_accept(&stream, from, dscp, &settings.listener, &shared);
+    // Before others make room for it.
+    let Some(place) = lanes.place(class) else { return };
+    let waits = if lanes.is_here(&place) { None } else { lanes.may_wait() };
+    let entering = enter(stream, from, dscp, settings, shared.clone(), Some(place));
     match waits {
-        // Others are not to wait for room behind it.
+        None => entering.await,
+        // Those that belong here are not to wait for room behind it.
         Some(waits) => {
             // Until it is counted, the drain waits for it as for a socket.
             let present = Present::listener(&shared);
@@ -197,24 +238,20 @@ async fn admit(
                 drop((waits, present));
             });
         }
-        None => entering.await,
     }
 }
 
-/// Waits for room for a connection, and has it served: here, or where the connections of its class are.
+/// Waits for room for a connection, and has it served: here, or in the place that it has with lanes.
 async fn enter(
     stream: TcpStream,
     from: SocketAddr,
     dscp: u8,
     settings: Arc<InForce>,
     shared: Arc<Shared>,
+    place: Option<LanePlace>,
 ) {
     let bounds = shared.config.load().bounds;
     let class = || class_at_accept(&stream, from, dscp, &settings.listener, &shared);
-    let lanes = shared.lanes.get();
-    // Before others make room for it.
-    let place = lanes.map(|lanes| lanes.place(class()));
-    let Some(place) = place.map_or(Some(None), |place| place.map(Some)) else { return };
     let level = || class().map(|class| shared.config.load().level_of(class));
     let entered = shared.connections.enter(from.ip(), bounds, level).await;
     if entered.evicted > 0 {
@@ -226,9 +263,19 @@ async fn enter(
         shared.connections_report.turned_away(clock::now(), bounds);
         return;
     };
-    let Some((lanes, place)) = lanes.zip(place) else {
+    let Some((lanes, place)) = shared.lanes.get().zip(place) else {
         tokio::spawn(connection(stream, from, dscp, settings, open, shared));
         return;
+    };
+    let place = match lanes.stays(place) {
+        Err(place) => place,
+        Ok(in_lane) => {
+            tokio::spawn(async move {
+                let _in_lane = in_lane;
+                connection(stream, from, dscp, settings, open, shared).await;
+            });
+            return;
+        }
     };
     // It leaves this thread's runtime; fails only if the client has gone already.
     let Ok(stream) = stream.into_std() else { return };

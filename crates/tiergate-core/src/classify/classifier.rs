@@ -53,7 +53,7 @@ pub struct Match {
 #[derive(Clone, Debug)]
 pub struct Classifier {
     default_class: ClassId,
-    /// The rules without their conditions, which are compiled.
+    /// The rules, without their conditions, which are compiled, where these ask for more than is known when a connection is accepted.
     rules: Vec<Rule>,
     /// By rule: what must be known of a connection to say whether it matches; `None`: more than is known at its accept.
     by_connection: Vec<Option<Known>>,
@@ -85,6 +85,17 @@ impl Known {
         };
         rule.conditions.iter().try_fold(Known::Listener, |most, it| Some(most.max(of(it)?)))
     }
+}
+
+/// A rule that what is known of a connection when it is accepted decides.
+#[derive(Clone, Copy, Debug)]
+pub struct RuleAtAccept<'c> {
+    /// What must hold.
+    pub conditions: &'c [Condition],
+    /// What must be known to say whether it does.
+    pub known: Known,
+    /// The class that it gives.
+    pub class: ClassId,
 }
 
 /// What [`Classifier::classify`] keeps between requests so that it need not allocate. One per thread;
@@ -140,12 +151,19 @@ impl Classifier {
             conditions.push(facts.of_rule(index as u32, rule));
         }
         let sets = |rule: u32, output| rules[rule as usize].sets(output);
+        let by_connection: Vec<Option<Known>> = rules.iter().map(Known::enough_for).collect();
+        let kept = |(rule, known): (&Rule, &Option<Known>)| match known {
+            Some(_) if rule.sets(Output::Verdict) => {
+                Rule { conditions: rule.conditions.clone(), ..rule.without_conditions() }
+            }
+            _ => rule.without_conditions(),
+        };
         let too_large =
             "all rules together have too many or too large regular expressions; use patterns";
         Ok(Classifier {
             default_class,
-            rules: rules.iter().map(Rule::without_conditions).collect(),
-            by_connection: rules.iter().map(Known::enough_for).collect(),
+            rules: rules.iter().zip(&by_connection).map(kept).collect(),
+            by_connection,
             trees: RuleTrees::new(conditions, facts.len(), sets),
             lookups: facts.lookups().ok_or_else(|| (0, Fault::new(too_large)))?,
             score: None,
@@ -198,7 +216,8 @@ impl Classifier {
     /// The class that a connection's requests have by what is known of it when it is accepted: if the first rule that matches then
     /// asks for nothing else. A rule before it that asks for more may still give a request another class.
     ///
-    /// `view` has what is known, and nothing else. Cost: as [`Classifier::classify`].
+    /// `view` has what is known, and nothing else. Cost: as [`Classifier::classify`]; O(rules) where a rule that asks for more matches a request
+    /// without anything.
     pub fn class_at_accept(
         &self,
         view: &RequestView<'_>,
@@ -206,16 +225,29 @@ impl Classifier {
         scratch: &mut Scratch,
     ) -> Option<ClassId> {
         let found = self.classify(view, scratch);
-        let needed = self.by_connection[found.rule? as usize]?;
-        (needed <= known).then_some(found.class)
+        if self.by_connection[found.rule? as usize].is_some_and(|needed| needed <= known) {
+            return Some(found.class);
+        }
+        // A rule that asks for more, and that a request without anything has: for a usual urgency, or an expression that finds nothing, too.
+        let decides = |rule: &RuleAtAccept<'_>| {
+            rule.known <= known && rule.conditions.iter().all(|condition| condition.holds(view))
+        };
+        self.rules_at_accept().find(decides).map(|rule| rule.class)
+    }
+
+    /// The rules that give a class by what is known when a connection is accepted, in their order. O(rules).
+    pub fn rules_at_accept(&self) -> impl Iterator<Item = RuleAtAccept<'_>> {
+        let rules = self.rules.iter().zip(&self.by_connection);
+        rules.filter(|(rule, _)| rule.sets(Output::Verdict)).filter_map(|(rule, known)| {
+            let (conditions, known) = (&rule.conditions[..], (*known)?);
+            let class = rule.class.unwrap_or(self.default_class);
+            Some(RuleAtAccept { conditions, known, class })
+        })
     }
 
     /// Whether any rule gives requests this class by what is known when a connection is accepted. O(rules).
     pub fn is_known_at_accept(&self, class: ClassId) -> bool {
-        let of = |rule: &Rule| rule.class.unwrap_or(self.default_class);
-        let mut rules = self.rules.iter().zip(&self.by_connection);
-        rules
-            .any(|(rule, known)| known.is_some() && rule.sets(Output::Verdict) && of(rule) == class)
+        self.rules_at_accept().any(|rule| rule.class == class)
     }
 
     /// Puts together what the rules found say.

@@ -39,7 +39,7 @@ mod search;
 mod texts;
 mod trie;
 
-pub use classifier::{Classifier, Known, Match, Scratch};
+pub use classifier::{Classifier, Known, Match, RuleAtAccept, Scratch};
 pub use condition::Condition;
 pub use glob::Glob;
 pub use matcher::Matcher;

@@ -1,13 +1,15 @@
 //! The listeners that are open: one socket for each thread that accepts and each address. A reload opens and closes them.
 
-use crate::config::meant::Policy;
-use crate::listen::{self, DscpWanted, InForce, Settings};
+use crate::config::meant::{Listener, Policy};
+use crate::lanes::Lanes;
+use crate::listen::{self, DscpWanted, InForce, Program, Settings};
 use crate::shared::{Present, Shared};
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use tiergate_core::demux::{self, Demux};
 use tokio::sync::{mpsc, watch};
 
 /// Asks a thread to accept connections from a socket.
@@ -17,6 +19,8 @@ pub(super) struct Listen {
     pub(super) settings: Settings,
     pub(super) present: Present,
     pub(super) dscp_wanted: DscpWanted,
+    /// Of one socket of each address.
+    pub(super) program: Option<watch::Receiver<Program>>,
     pub(super) stop: watch::Receiver<bool>,
 }
 
@@ -25,14 +29,17 @@ pub(super) struct Listen {
 struct Open {
     settings: Settings,
     dscp_wanted: watch::Sender<bool>,
+    program: watch::Sender<Program>,
+    /// Whether its sockets are all and only ours, one for each thread, so that the kernel can pick one by its place.
+    is_own: bool,
     stop: watch::Sender<bool>,
 }
 
 /// The listeners of a policy with all done that can fail: by address, with certificates read, and the
-/// sockets of those that are not open yet, one for each thread.
+/// sockets of those that are not open yet, one for each thread, with whether they are all and only ours.
 pub(super) struct Prepared {
     in_force: HashMap<SocketAddr, InForce>,
-    fresh: HashMap<SocketAddr, Vec<TcpListener>>,
+    fresh: HashMap<SocketAddr, (Vec<TcpListener>, bool)>,
 }
 
 /// The open listeners.
@@ -94,20 +101,43 @@ impl Listeners {
         for (address, settings) in prepared.in_force {
             match self.open.get(&address) {
                 Some(known) => {
+                    let program = self.program(&settings.listener, known.is_own);
                     known.settings.store(Arc::new(settings));
-                    let changes = |wanted: &mut bool| std::mem::replace(wanted, dscp) != dscp;
-                    known.dscp_wanted.send_if_modified(changes);
+                    change(&known.dscp_wanted, dscp);
+                    change(&known.program, program);
                 }
                 None => {
-                    let sockets = prepared.fresh.remove(&address).expect("bound before");
-                    let open = self.start(settings, sockets, dscp);
+                    let (sockets, is_own) = prepared.fresh.remove(&address).expect("bound before");
+                    let open = self.start(settings, sockets, is_own, dscp);
                     self.open.insert(address, open);
                 }
             }
         }
     }
 
-    fn sockets(&mut self, address: SocketAddr, share: bool) -> std::io::Result<Vec<TcpListener>> {
+    /// What picks the sockets of a listener of the policy in force; `is_own`: as in [`Open`].
+    fn program(&self, listener: &Listener, is_own: bool) -> Program {
+        let config = self.shared.config.load();
+        let policy = &config.policy;
+        let program = |lanes: &Lanes| {
+            let demux = Demux {
+                listener: policy.listener_at(listener.address),
+                is_proxied: listener.proxy_protocol,
+                trusted: &policy.trusted,
+                others: lanes.others(),
+            };
+            demux::program(&policy.classifier, demux, |class| lanes.sockets(class)).into()
+        };
+        // One that shares the port picks by places that are not ours alone.
+        self.shared.lanes.get().filter(|_| is_own && !listener.share_port).map(program)
+    }
+
+    /// The sockets of an address, and whether they are all and only ours.
+    fn sockets(
+        &mut self,
+        address: SocketAddr,
+        share: bool,
+    ) -> std::io::Result<(Vec<TcpListener>, bool)> {
         let is = |socket: &TcpListener| socket.local_addr().is_ok_and(|local| local == address);
         if let Some(known) = self.inherited.iter().position(is) {
             // One socket for all threads: the process that passed it on keeps it open, so that no connection
@@ -115,15 +145,30 @@ impl Listeners {
             let socket = self.inherited.swap_remove(known);
             socket.set_nonblocking(true)?;
             socket2::SockRef::from(&socket).set_tcp_nodelay(true)?;
-            return self.threads.iter().map(|_| socket.try_clone()).collect();
+            let sockets = self.threads.iter().map(|_| socket.try_clone());
+            return Ok((sockets.collect::<std::io::Result<_>>()?, false));
         }
-        listen::bind(address, self.threads.len(), share)
+        Ok((listen::bind(address, self.threads.len(), share)?, !share))
     }
 
-    fn start(&self, settings: InForce, sockets: Vec<TcpListener>, dscp: bool) -> Open {
+    fn start(
+        &self,
+        settings: InForce,
+        sockets: Vec<TcpListener>,
+        is_own: bool,
+        dscp: bool,
+    ) -> Open {
         tracing::info!(address = %settings.listener.address, "listening");
+        let program = self.program(&settings.listener, is_own);
+        // Before any thread accepts. A former process may have left a program to those that share its port or have its sockets.
+        if program.is_some() || !is_own {
+            sockets.first().into_iter().for_each(|it| listen::demultiplex(it, program.as_deref()));
+        }
         let settings: Settings = Arc::new(ArcSwap::from_pointee(settings));
         let (dscp_wanted, stop) = (watch::Sender::new(dscp), watch::Sender::new(false));
+        let program = watch::Sender::new(program);
+        // Without lanes there never is one.
+        let mut of_first = self.shared.lanes.get().is_some().then(|| program.subscribe());
         for (thread, socket) in self.threads.iter().zip(sockets) {
             // A thread is gone only when the process ends.
             let _ = thread.send(Listen {
@@ -131,9 +176,19 @@ impl Listeners {
                 settings: settings.clone(),
                 present: Present::listener(&self.shared),
                 dscp_wanted: dscp_wanted.subscribe(),
+                program: of_first.take(),
                 stop: stop.subscribe(),
             });
         }
-        Open { settings, dscp_wanted, stop }
+        Open { settings, dscp_wanted, program, is_own, stop }
     }
+}
+
+/// Sends what is new.
+fn change<T: PartialEq>(to: &watch::Sender<T>, new: T) {
+    to.send_if_modified(|known| {
+        let is_new = *known != new;
+        *known = new;
+        is_new
+    });
 }

@@ -133,10 +133,8 @@ fn serving_runtime() -> tokio::runtime::Runtime {
 async fn serve(index: usize, thread: Thread, shared: Arc<Shared>) {
     shared::set_thread(index);
     let Thread { role, mut orders, begins, .. } = thread;
-    match (role, shared.lanes.get()) {
-        (Role::Lane(number), Some(lanes)) => lanes.begins(number),
-        (Role::Accepts, Some(lanes)) => lanes.accepts(),
-        _ => {}
+    if let (Role::Lane(number), Some(lanes)) = (role, shared.lanes.get()) {
+        lanes.begins(number);
     }
     let ticking = shared.clone();
     tokio::spawn(timers::run(move || {
@@ -167,13 +165,13 @@ async fn serve(index: usize, thread: Thread, shared: Arc<Shared>) {
             Some(order) = orders.recv() => order,
             () = &mut stopped => break,
         };
-        let Listen { socket, settings, present, dscp_wanted, mut stop } = order;
+        let Listen { socket, settings, present, dscp_wanted, program, mut stop } = order;
         tokio::spawn(async move {
             let stop = async move {
                 // The sender is dropped only when the listener is.
                 let _ = stop.wait_for(|&stop| stop).await;
             };
-            let accepting = listen::accept(socket, settings, present, dscp_wanted, stop);
+            let accepting = listen::accept(socket, settings, present, dscp_wanted, program, stop);
             if let Err(error) = accepting.await {
                 tracing::error!(%error, "a listener could not be used");
             }

@@ -1,7 +1,7 @@
 //! The threads that serve, and what each is for.
 //!
-//! Without lanes, each thread has listening sockets of its own, so that a connection stays where the kernel put it. With lanes, one thread
-//! accepts for all, and hands each connection to the thread that serves it.
+//! Each thread has listening sockets of its own, in the order of the threads, and a connection stays where the kernel put it. With lanes, the kernel puts it where it belongs, as far as it
+//! can tell; the rest is handed over.
 
 use super::listeners::Listen;
 use crate::config::meant::{LaneSettings, Policy};
@@ -26,8 +26,6 @@ pub(super) enum Role {
     Serves,
     /// It serves the lane of that number.
     Lane(usize),
-    /// It accepts for all.
-    Accepts,
 }
 
 /// Who orders threads to accept: one sender each.
@@ -36,7 +34,7 @@ pub(super) type Orders = Vec<mpsc::UnboundedSender<Listen>>;
 /// How many threads a policy has.
 pub(super) fn count(policy: &Policy) -> usize {
     let of_lanes: usize = policy.lanes.iter().map(|it| it.threads).sum();
-    policy.threads + of_lanes + usize::from(!policy.lanes.is_empty())
+    policy.threads + of_lanes
 }
 
 /// The threads of a policy, the first of which is the process's own, its lanes, if it has any, and who is to be ordered to accept.
@@ -59,7 +57,5 @@ pub(super) fn of(policy: &Policy) -> (Vec<Thread>, Option<Lanes>, Orders) {
         let name = format!("lane-{name}");
         (0..*threads).for_each(|_| add(name.clone(), Role::Lane(number), begins.next()));
     }
-    add("accept".to_owned(), Role::Accepts, None);
-    let accepts = orders.pop().into_iter().collect();
-    (threads, Some(lanes), accepts)
+    (threads, Some(lanes), orders)
 }

@@ -14,6 +14,12 @@ impl Readings<'_> {
             .each(lanes.iter().map(|it| ([("lane", it.name.as_str())], it.connections)));
         page.counter("lane_turned_away_total", "Connections that the lane had no room for")
             .each(lanes.iter().map(|it| ([("lane", it.name.as_str())], it.turned_away)));
+        let over = "Connections of the lane that another thread had accepted";
+        page.counter("lane_handed_over_total", over)
+            .each(lanes.iter().map(|it| ([("lane", it.name.as_str())], it.handed_over)));
+        let on = "Connections that threads of the lane had accepted, and that are not of it";
+        page.counter("lane_handed_on_total", on)
+            .each(lanes.iter().map(|it| ([("lane", it.name.as_str())], it.handed_on)));
         page.gauge(
             "lane_priority_in_force",
             "Whether its threads have their priority (1), or the right to set it is missing (0)",

@@ -62,6 +62,8 @@ fn encoded(format: Format) -> String {
         nice: None,
         connections: 3,
         turned_away: 2,
+        handed_over: 5,
+        handed_on: 7,
     }];
     snapshot.link_capacity = Some(LinkCapacity {
         interface: "eth0".to_owned(),
