@@ -30,7 +30,7 @@ pub type Begins = mpsc::Receiver<Begin>;
 
 /// How many connections may be on their way to a thread: as many as may wait to be accepted. Beyond, they are closed.
 const ON_THE_WAY: usize = 4096;
-/// How many connections that belong elsewhere may wait for room among all of them at once, so that those of the thread's own do not wait behind them.
+/// How many connections may wait for room among all of them at once, so that those behind them do not wait with each.
 const ENTERING: usize = 256;
 
 /// No priority is in force: what the system says is from -20 to 19.
@@ -160,7 +160,7 @@ impl Lanes {
         place.as_ref().map(|(lane, _)| *lane) == OWN.get()
     }
 
-    /// A place among the connections that belong elsewhere and wait for room among all; `None`: so many do that the thread which accepted this one has to wait, too.
+    /// A place among the connections that wait for room among all; `None`: so many do that the thread which accepted this one has to wait, too.
     pub fn may_wait(&self) -> Option<OwnedSemaphorePermit> {
         self.entering.clone().try_acquire_owned().ok()
     }

@@ -225,11 +225,15 @@ async fn admit(
     let class = class_at_accept(&stream, from, dscp, &settings.listener, &shared);
     // Before others make room for it.
     let Some(place) = lanes.place(class) else { return };
-    let waits = if lanes.is_here(&place) { None } else { lanes.may_wait() };
-    let entering = enter(stream, from, dscp, settings, shared.clone(), Some(place));
-    match waits {
+    let mut entering = Box::pin(enter(stream, from, dscp, settings, shared.clone(), Some(place)));
+    tokio::select! {
+        biased;
+        () = &mut entering => return,
+        () = std::future::ready(()) => {}
+    }
+    match lanes.may_wait() {
         None => entering.await,
-        // Those that belong here are not to wait for room behind it.
+        // Those behind it, for which others may make room, are not to wait for it.
         Some(waits) => {
             // Until it is counted, the drain waits for it as for a socket.
             let present = Present::listener(&shared);

@@ -1,14 +1,22 @@
 //! Programs of the kernel's classic packet filter (`struct sock_filter` of linux/filter.h), as far as demultiplexing needs them.
 
-use super::Sockets;
 use crate::classify::Span;
 use ipnet::{IpNet, Ipv6Net};
 
 /// Most instructions of a program. The kernel takes 4096 (`BPF_MAXINSNS`), but the program as it translates it must fit into `net.core.optmem_max`, which was 20 KiB before
-/// Linux 6.8: 2560 of its own instructions, of which loads of the packet take eight and others one or two.
-pub const LEN_MAX: usize = 1900;
+/// Linux 6.8: some 2550 of its own instructions, of which loads of the packet take eight and others one or two.
+pub const LEN_MAX: usize = 1650;
 /// Most of the part for the packets of one family.
 const PART_MAX: usize = LEN_MAX / 2 - 16;
+
+/// Sockets that stand one after the other among those of an address, in the order in which they began to listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sockets {
+    /// The place of the first.
+    pub first: u32,
+    /// How many there are, at least one.
+    pub count: u32,
+}
 
 /// An instruction, as the kernel has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

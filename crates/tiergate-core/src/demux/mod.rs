@@ -8,22 +8,13 @@
 
 mod filter;
 
-pub use filter::{Instruction, LEN_MAX};
+pub use filter::{Instruction, LEN_MAX, Sockets};
 
 use crate::classify::{Classifier, Condition, Known, Matcher, Scratch};
 use crate::names::ClassId;
 use crate::request::{Part, RequestView};
 use filter::{Chunk, Family, Filter};
 use ipnet::IpNet;
-
-/// Sockets that stand one after the other among those of an address, in the order in which they began to listen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sockets {
-    /// The place of the first.
-    pub first: u32,
-    /// How many there are, at least one.
-    pub count: u32,
-}
 
 /// A listener whose connections are told apart.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +30,7 @@ pub struct Demux<'a> {
 }
 
 /// The program for a listener; `sockets`: those of a class, if it has its own. Rules that do not fit are left out with all that come after them: their connections
-/// go where those of no class do. About two hundred networks of either kind of address fit. O(rules).
+/// go where those of no class do. About a hundred and thirty rules with a network of either kind of address fit. O(rules).
 pub fn program(
     classifier: &Classifier,
     demux: Demux<'_>,

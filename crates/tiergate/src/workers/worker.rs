@@ -215,8 +215,7 @@ impl Worker {
 
     async fn watch(&mut self, mut running: Running, mut order: Order) -> Next {
         let (number, pool) = (self.number, self.pool.clone());
-        let is_ready = is_ready(self.command.ready, self.server.clone());
-        let mut is_ready = std::pin::pin!(is_ready);
+        let mut readiness = std::pin::pin!(is_ready(self.command.ready, self.server.clone()));
         let mut late = std::pin::pin!(tokio::time::sleep(READY_LATE));
         let mut lives = std::pin::pin!(tokio::time::sleep(Restart::SHORT));
         let (mut is_awaited, mut is_late, mut is_replaced) = (true, false, self.differs(&order));
@@ -232,7 +231,7 @@ impl Worker {
                     running.end_children(Instant::now() + self.command.stop_max, false).await;
                     return Next::Again(again);
                 }
-                () = &mut is_ready, if is_awaited => {
+                () = &mut readiness, if is_awaited => {
                     is_awaited = false;
                     pool.board.becomes(number, "ready");
                     drop(self.away.take());
@@ -262,6 +261,10 @@ impl Worker {
                     }
                     is_replaced = self.differs(&new);
                     if !is_replaced {
+                        let ready = new.command.ready;
+                        if is_awaited && ready != self.command.ready {
+                            readiness.set(is_ready(ready, self.server.clone()));
+                        }
                         self.command = new.command.clone();
                     }
                     let has_group = |it: &Order| it.group.as_deref().is_some_and(Result::is_ok);

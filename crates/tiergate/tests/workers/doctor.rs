@@ -34,9 +34,7 @@ fn of_group(group: &str) -> tempfile::NamedTempFile {
 fn is_refused() -> bool {
     let bound = std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us");
     let is_bounded = bound.is_ok_and(|it| !it.starts_with('-'));
-    let info = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    let processors = info.lines().filter(|line| line.starts_with("cpu")).count() - 1;
-    is_bounded && processors <= 32
+    is_bounded && crate::house::processors() <= 32
 }
 
 /// The groups of gateways and doctors that have ended, where those of this process are.

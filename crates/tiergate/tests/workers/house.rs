@@ -80,6 +80,20 @@ fn number(pid: u32, field: usize) -> i64 {
     fields[field].parse().expect("a number")
 }
 
+/// The processors of the machine, whatever part of them this process may use.
+pub(crate) fn processors() -> usize {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    stat.lines().filter(|line| line.starts_with("cpu")).count().saturating_sub(1)
+}
+
+/// One that this process may run on.
+pub(crate) fn processor() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let first = allowed.unwrap_or("0").trim().split([',', '-']).next();
+    first.unwrap_or("0").to_owned()
+}
+
 /// The nice value and the scheduling policy of a process.
 pub(crate) fn scheduling(pid: u32) -> (i64, i64) {
     (number(pid, 16), number(pid, 38))

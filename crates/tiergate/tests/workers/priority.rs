@@ -1,6 +1,6 @@
 //! WebQoS §4.5: the workers of premium requests have a higher priority at the processor.
 
-use crate::house::{Askers, command, of_pool, pids, used};
+use crate::house::{Askers, command, of_pool, pids, processor, used};
 use crate::support::gateway::{Gateway, Policy, Port};
 use crate::support::process::program;
 use crate::support::{eventually, eventually_is};
@@ -9,7 +9,7 @@ use crate::support::{eventually, eventually_is};
 fn ratio(premium: &str, basic: &str) -> Option<(f64, u64, u64)> {
     program("taskset")?;
     // Both on one processor, or nothing would compete.
-    let command = command(&["taskset", "-c", "0"])?;
+    let command = command(&["taskset", "-c", &processor()])?;
     let ports = [Port::reserve(), Port::reserve()];
     let pool = |name: &str, port: &Port, keys: &str| {
         let address = port.address;
