@@ -39,7 +39,7 @@ pub fn attach(listener: &impl AsFd, program: &[Instruction]) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes the program away from the sockets that listen with this one, whoever gave it to them: the kernel spreads connections in its own way. Does nothing before Linux 5.3.
+/// Takes the program away from the sockets that listen with this one, also one that another process gave them: the kernel spreads connections in its own way. Does nothing before Linux 5.3.
 #[expect(unsafe_code, reason = "no safe crate has the option")]
 pub fn detach(listener: &impl AsFd) {
     let value: libc::c_int = 0;

@@ -156,7 +156,7 @@ impl Lanes {
     }
 
     /// Whether a connection is on a thread of its place already.
-    pub fn is_here(&self, LanePlace(place): &LanePlace) -> bool {
+    fn is_here(&self, LanePlace(place): &LanePlace) -> bool {
         place.as_ref().map(|(lane, _)| *lane) == OWN.get()
     }
 
