@@ -30,7 +30,7 @@ pub struct Demux<'a> {
 }
 
 /// The program for a listener; `sockets`: those of a class, if it has its own. Rules that do not fit are left out with all that come after them: their connections
-/// go where those of no class do. About a hundred and thirty rules with a network of either kind of address fit. O(rules).
+/// go where those of no class do. Some 130 rules with an IPv4 network fit, and beside them 70 with an IPv6 address. O(rules).
 pub fn program(
     classifier: &Classifier,
     demux: Demux<'_>,
