@@ -9,7 +9,7 @@ use crate::config::meant::{Command, Processes, Server, Workers};
 use crate::origin::Origin;
 use crate::origin::pools::Pools;
 use std::sync::Arc;
-use tiergate_core::workers::Shares;
+use tiergate_core::workers::{Roster, Shares, roster};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
@@ -78,15 +78,20 @@ impl Set {
         }
         // First what goes, so that those that come know whom to wait for.
         let mut gone: Vec<Leaving> = former.into_iter().flat_map(Pool::all).collect();
+        let mut coming = Vec::new();
         for (pool, it) in pools.iter_mut().zip(wanted) {
-            gone.extend(pool.surplus(it));
+            let others = self.leaving.iter().chain(&gone).filter(|other| other.pool == it.pool);
+            let leaves: Vec<u32> = others.map(|other| other.one.number).collect();
+            let (goes, comes) = pool.changes(it, &leaves);
+            gone.extend(goes);
+            coming.push(comes);
         }
         for it in gone {
             it.one.leave(&having(servers, &it.one.server));
             self.leaving.push(it);
         }
-        for (pool, it) in pools.iter_mut().zip(wanted) {
-            pool.follow(it, servers, &self.leaving);
+        for ((pool, it), comes) in pools.iter_mut().zip(wanted).zip(coming) {
+            pool.follow(it, servers, &self.leaving, comes);
         }
         self.pools = pools;
         self.board.show(self.pools.iter().map(|pool| pool.board.clone()).collect());
@@ -143,26 +148,33 @@ impl Pool {
         is_same_kind && self.board.pool == it.pool
     }
 
-    /// Takes those out whose server has none any more, or fewer.
-    fn surplus(&mut self, it: &Workers) -> Vec<Leaving> {
+    /// Takes those out that are to go, and says which are to come. `leaves`: numbers of the pool's that are on their way out.
+    fn changes(&mut self, it: &Workers, leaves: &[u32]) -> (Vec<Leaving>, Vec<(u32, Server)>) {
         let (Kind::Started(started), Processes::Started(command)) = (&mut self.kind, &it.processes)
         else {
-            return Vec::new();
+            return Default::default();
         };
-        let mut wanted: Vec<&Server> = command.servers().collect();
-        let is_surplus = |one: &mut One| {
-            let place = wanted.iter().position(|server| **server == one.server);
-            place.map(|place| wanted.swap_remove(place)).is_none()
-        };
-        let surplus = started.workers.extract_if(.., is_surplus);
-        surplus.map(|one| Leaving { pool: self.board.pool.clone(), one }).collect()
+        let wanted: Vec<Server> = command.servers().cloned().collect();
+        let runs: Vec<(u32, Server)> =
+            started.workers.iter().map(|one| (one.number, one.server.clone())).collect();
+        let Roster { stays, comes } = roster(&runs, &wanted, leaves);
+        let mut stays = stays.into_iter();
+        let goes = started.workers.extract_if(.., |_| stays.next() == Some(false));
+        let goes = goes.map(|one| Leaving { pool: self.board.pool.clone(), one });
+        (goes.collect(), comes)
     }
 
     /// Does what the policy says now.
-    fn follow(&mut self, it: &Workers, servers: &Pools, leaving: &[Leaving]) {
+    fn follow(
+        &mut self,
+        it: &Workers,
+        servers: &Pools,
+        leaving: &[Leaving],
+        comes: Vec<(u32, Server)>,
+    ) {
         match (&mut self.kind, &it.processes) {
             (Kind::Started(started), Processes::Started(command)) => {
-                started.follow(command, it.shares, servers, leaving);
+                started.follow(command, it.shares, servers, leaving, comes);
             }
             (Kind::Found { wanted }, found) => {
                 wanted.send_if_modified(|known| {
@@ -189,7 +201,14 @@ impl Pool {
 }
 
 impl Started {
-    fn follow(&mut self, command: &Command, shares: Shares, servers: &Pools, leaving: &[Leaving]) {
+    fn follow(
+        &mut self,
+        command: &Command,
+        shares: Shares,
+        servers: &Pools,
+        leaving: &[Leaving],
+        comes: Vec<(u32, Server)>,
+    ) {
         let board = self.together.board.clone();
         // Where it could not be made, it may be now.
         let has_group = self.group.as_deref().is_some_and(Result::is_ok);
@@ -208,44 +227,26 @@ impl Started {
             is_left: false,
             stay: Stay::Runs,
         };
-        let mut missing: Vec<&Server> = command.servers().collect();
         for one in &self.workers {
             one.orders.send_replace(order(&one.server));
-            let place = missing.iter().position(|server| **server == one.server);
-            place.map(|place| missing.remove(place));
         }
-        for server in missing {
-            let number = self.number(command.count, leaving);
+        for (number, server) in comes {
             let is_in_its_way = |it: &&Leaving| {
-                it.one.server == *server || it.pool == board.pool && it.one.number == number
+                it.one.server == server || it.pool == board.pool && it.one.number == number
             };
-            let before = leaving.iter().filter(is_in_its_way).map(|it| it.one.gone.clone());
+            let before = leaving.iter().filter(is_in_its_way);
+            let before = before.map(|it| it.one.gone.clone()).collect();
             let together = self.together.clone();
-            self.workers.push(One::start(
-                number,
-                server,
-                order(server),
-                together,
-                before.collect(),
-            ));
+            let order = order(&server);
+            self.workers.push(One::start(number, server, order, together, before));
         }
-    }
-
-    /// The lowest that none has, nor one on its way out unless all are taken.
-    fn number(&self, count: u32, leaving: &[Leaving]) -> u32 {
-        let is_free = |number: &u32| self.workers.iter().all(|one| one.number != *number);
-        let pool = &self.together.board.pool;
-        let is_left =
-            |number: &u32| leaving.iter().any(|it| it.pool == *pool && it.one.number == *number);
-        let unused = (1..=count).find(|number| is_free(number) && !is_left(number));
-        unused.or_else(|| (1..).find(is_free)).unwrap_or(u32::MAX)
     }
 }
 
 impl One {
     fn start(
         number: u32,
-        server: &Server,
+        server: Server,
         order: Order,
         together: Together,
         before: Vec<watch::Receiver<()>>,
@@ -253,7 +254,7 @@ impl One {
         let (orders, receiver) = watch::channel(order);
         let (sender, gone) = watch::channel(());
         let worker = Worker::new(number, server.clone(), receiver, together, sender);
-        One { number, server: server.clone(), orders, gone, task: tokio::spawn(worker.run(before)) }
+        One { number, server, orders, gone, task: tokio::spawn(worker.run(before)) }
     }
 
     /// Tells it to end; `origins`: the pools that have its server now.
