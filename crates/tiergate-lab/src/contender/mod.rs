@@ -35,6 +35,8 @@ pub(crate) enum Contender {
     Fifo,
     /// The same with numbers in place of what follows the load, found by search. Only where an experiment names it.
     Fixed,
+    /// The same, which finds by itself what it is told elsewhere. Only where an experiment names it.
+    Estimate,
     /// The same with a feature switched off: what a promise is worth. Only where promises are checked for that.
     Off,
     /// HAProxy.
@@ -68,7 +70,12 @@ impl Contender {
 
     /// Whether it is what is built here.
     pub(crate) fn is_ours(self) -> bool {
-        matches!(self, Self::Tiergate | Self::Fifo | Self::Fixed | Self::Off)
+        self == Self::Tiergate || self.is_variant()
+    }
+
+    /// Whether it is what is built here with another policy, which takes part only where it is named.
+    pub(crate) fn is_variant(self) -> bool {
+        matches!(self, Self::Fifo | Self::Fixed | Self::Estimate | Self::Off)
     }
 
     /// What it is and which of its mechanisms are used, in one line.
@@ -80,6 +87,9 @@ impl Contender {
             }
             Self::Fifo => "Tiergate with policy = \"fifo\": the same, first come first served",
             Self::Fixed => "Tiergate with fixed rates, found by search: the same, without control",
+            Self::Estimate => {
+                "Tiergate that finds what the link carries by itself: the same, without being told"
+            }
             Self::Off => "Tiergate with the same configuration, a feature switched off",
             Self::Haproxy => {
                 "HAProxy: server maxconn, priority queue (set-priority-class), timeout queue, \
@@ -170,7 +180,7 @@ impl Contender {
     pub(crate) fn template(self) -> &'static str {
         match self {
             Self::None => "",
-            Self::Tiergate | Self::Fixed | Self::Off => {
+            Self::Tiergate | Self::Fixed | Self::Estimate | Self::Off => {
                 include_str!("../../peers/lab/tiergate.toml")
             }
             Self::Fifo => include_str!("../../peers/lab/fifo.toml"),
@@ -264,7 +274,7 @@ mod tests {
         assert!(
             Contender::parse("varnish")
                 .unwrap_err()
-                .contains("none, tiergate, fifo, fixed, off, haproxy")
+                .contains("none, tiergate, fifo, fixed, estimate, off, haproxy")
         );
     }
 

@@ -251,7 +251,7 @@ impl Experiment {
         let named = |c: &Contender| chosen.iter().any(|of| of.contains(c));
         let wanted = |c: &Contender| {
             let all = chosen.iter().all(|of| of.is_empty() || of.contains(c));
-            all && (![Contender::Fifo, Contender::Fixed, Contender::Off].contains(c) || named(c))
+            all && (!c.is_variant() || named(c))
         };
         Contender::ALL.iter().copied().filter(wanted).collect()
     }

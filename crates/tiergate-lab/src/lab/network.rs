@@ -27,6 +27,9 @@ const DIRECTORY: &str = "/run/netns";
 pub(super) const CLIENT_ADDRESSES: u8 = 240;
 /// A shaped link's queue: how long a packet may wait in it.
 const QUEUE: &str = "200ms";
+/// What leaves at once after a pause; where packets leave one by one, three of them, or else timers would cost some of the rate.
+const BURST: &str = "32kb";
+const ONE_PACKET: &str = "5kb";
 
 /// The speeds of the links, in the words of `tc` (`10mbit`); none: as fast as the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -36,6 +39,10 @@ pub(super) struct Links {
     pub(super) clients: Option<String>,
     /// Between gateway and origin.
     pub(super) origin: Option<String>,
+    /// Whether packets leave one by one, as on a wire. Else up to 32 KiB leave at once after a pause, and what the kernel hands on in one piece
+    /// stays so.
+    #[serde(default)]
+    pub(super) exact: bool,
 }
 
 /// Network namespaces could not be made: without them there is no lab.
@@ -104,13 +111,19 @@ impl Network {
         ] {
             set(name, setting, value)?;
         }
-        if let Some(rate) = &links.clients {
-            shape(c, "wire", rate)?;
-            shape(g, "outer", rate)?;
-        }
-        if let Some(rate) = &links.origin {
-            shape(g, "inner", rate)?;
-            shape(o, "wire", rate)?;
+        for (rate, ends) in [
+            (&links.clients, [(c, "wire"), (g, "outer")]),
+            (&links.origin, [(g, "inner"), (o, "wire")]),
+        ] {
+            let Some(rate) = rate else { continue };
+            for (name, device) in ends {
+                if links.exact {
+                    ip(&format!(
+                        "-n {name} link set dev {device} gso_max_size 1514 gso_max_segs 1"
+                    ))?;
+                }
+                shape(name, device, rate, if links.exact { ONE_PACKET } else { BURST })?;
+            }
         }
         Ok(())
     }
@@ -182,9 +195,9 @@ fn set(namespace: &str, setting: &str, value: &str) -> Result<()> {
 }
 
 /// Limits what a device sends.
-fn shape(namespace: &str, device: &str, rate: &str) -> Result<()> {
+fn shape(namespace: &str, device: &str, rate: &str, burst: &str) -> Result<()> {
     let words = format!(
-        "-n {namespace} qdisc add dev {device} root tbf rate {rate} burst 32kb latency {QUEUE}"
+        "-n {namespace} qdisc add dev {device} root tbf rate {rate} burst {burst} latency {QUEUE}"
     );
     command("tc", words.split(' '))
 }

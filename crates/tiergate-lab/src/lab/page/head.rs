@@ -43,6 +43,9 @@ pub(super) fn head(results: &Results) -> String {
     out
 }
 
+/// Contenders that are no programs of others.
+const VARIANTS: [&str; 4] = ["fifo", "fixed", "estimate", "none"];
+
 /// Contenders other than Tiergate, in the order of their first appearance; nothing in front last.
 fn peers(results: &Results) -> Vec<&str> {
     let mut peers: Vec<&str> = Vec::new();
@@ -51,7 +54,7 @@ fn peers(results: &Results) -> Vec<&str> {
             peers.push(&contender.name);
         }
     }
-    peers.sort_by_key(|name| ["fifo", "fixed", "none"].iter().position(|last| last == name));
+    peers.sort_by_key(|name| VARIANTS.iter().position(|last| last == name));
     peers
 }
 
@@ -73,7 +76,7 @@ fn matrix(results: &Results) -> String {
         for (peer, heading) in peers.iter().zip(&headings) {
             let cell = verdict::cell(experiment, peer);
             // To be better than nothing in front, or than itself without an order, is no merit.
-            if !["none", "fifo", "fixed"].contains(peer) {
+            if !VARIANTS.contains(peer) {
                 cells.push(cell);
             }
             let text = cell.text().replace(' ', "&nbsp;");

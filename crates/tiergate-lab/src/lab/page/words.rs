@@ -11,6 +11,7 @@ pub(crate) fn contender(name: &str) -> &str {
         "tiergate" => "Tiergate",
         "fifo" => "Tiergate, FIFO",
         "fixed" => "Tiergate, fixed rates",
+        "estimate" => "Tiergate, link estimated",
         "haproxy" => "HAProxy",
         "nginx" => "nginx",
         "apache" | "mod_qos" | "mod-qos" | "modqos" => "Apache mod_qos",
