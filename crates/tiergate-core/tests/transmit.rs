@@ -4,10 +4,11 @@ use proptest::prelude::*;
 use std::time::Duration;
 use tiergate_core::class::ClassId;
 use tiergate_core::time::Moment;
-use tiergate_core::transmit::{Scheduler, Sender, Share};
+use tiergate_core::transmit::{Capacity, Scheduler, Sender, Share};
 
 /// Of a link of 10 Mb/s: bytes on the wire in a second that may be used, and a packet's.
 const CAPACITY: u64 = 10_000_000;
+const SAID: Capacity = Capacity::Said(CAPACITY);
 const RATE: f64 = 0.98 * CAPACITY as f64 / 8.0;
 const PACKET: f64 = 1497.0;
 
@@ -35,7 +36,7 @@ struct World {
 
 impl World {
     fn of(senders: &[Sender]) -> Self {
-        let schedule = Scheduler::new(Moment::ZERO, CAPACITY, senders);
+        let schedule = Scheduler::new(Moment::ZERO, SAID, senders);
         World { schedule, now: Moment::ZERO, wants: vec![false; senders.len()], alone: false }
     }
 
@@ -179,14 +180,14 @@ fn a_reload_changes_what_is_reserved_and_who_waits_goes_on() {
     world.want(&[true, true]);
     near(&world.parts(2000), &[0.5, 0.5]);
     let less = [sender(0, Some(reserved(1000, 10, false))), sender(1, None)];
-    world.schedule.set(world.now, CAPACITY, &less);
+    world.schedule.set(world.now, SAID, &less);
     world.run(100);
     near(&world.parts(2000), &[0.1, 0.9]);
     // The first is gone from the policy, with what it had reserved.
-    world.schedule.set(world.now, CAPACITY, &[sender(1, Some(reserved(75_000, 100, true)))]);
+    world.schedule.set(world.now, SAID, &[sender(1, Some(reserved(75_000, 100, true)))]);
     world.run(100);
     near(&world.parts(2000), &[0.125, 0.875]);
-    world.schedule.set(world.now, CAPACITY, &[sender(1, None)]);
+    world.schedule.set(world.now, SAID, &[sender(1, None)]);
     assert!(!world.schedule.is_shared());
 }
 
@@ -211,9 +212,9 @@ fn a_class_that_leaves_the_background_is_as_far_as_the_others() {
     world.run(5000);
     world.want(&[true, true]);
     world.run(500);
-    world.schedule.set(world.now, CAPACITY, &[background(false), part]);
+    world.schedule.set(world.now, SAID, &[background(false), part]);
     near(&world.parts(2000), &[0.5, 0.5]);
-    world.schedule.set(world.now, CAPACITY, &[background(true), part]);
+    world.schedule.set(world.now, SAID, &[background(true), part]);
     near(&world.parts(2000), &[0.0, 1.0]);
 }
 
@@ -224,7 +225,7 @@ fn who_needs_no_turn_any_more_is_called_at_once_and_charged() {
     let mut world = World::of(&[sender(0, Some(reserved(1000, 100, false))), batch]);
     world.want(&[true, true]);
     world.run(500);
-    world.schedule.set(world.now, CAPACITY, &[sender(0, None), batch]);
+    world.schedule.set(world.now, SAID, &[sender(0, None), batch]);
     world.schedule.charge(world.now, 1_000_000);
     assert_eq!(world.schedule.next(world.now, |_| true), Ok(ClassId(0)));
     assert_eq!(world.schedule.take(world.now, ClassId(0), 100_000), Ok(100_000));
@@ -232,7 +233,7 @@ fn who_needs_no_turn_any_more_is_called_at_once_and_charged() {
     // Also where another such class waits on another thread.
     let mut world = World::of(&[sender(0, Some(weighing(1.0))), sender(1, None), batch_of(2)]);
     world.want(&[true, true, true]);
-    world.schedule.set(world.now, CAPACITY, &[sender(0, None), sender(1, None), batch_of(2)]);
+    world.schedule.set(world.now, SAID, &[sender(0, None), sender(1, None), batch_of(2)]);
     let here = |class| class == ClassId(1);
     assert_eq!(world.schedule.next(world.now, here), Ok(ClassId(1)));
     // What was taken and not written is there for others.

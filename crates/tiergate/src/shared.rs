@@ -31,7 +31,7 @@ use tiergate_core::mark::{Label, Mark};
 use tiergate_core::names::{ClassId, PoolId};
 use tiergate_core::plan::Plan;
 use tiergate_core::time::Moment;
-use tiergate_core::transmit::Sender;
+use tiergate_core::transmit::{Capacity, Sender};
 use tokio::sync::watch;
 
 /// A configuration in force, with what is derived from it once.
@@ -130,13 +130,14 @@ impl Config {
         }
     }
 
-    /// What the link carries and what classes are to have of it, if that is known and any class waits for its turn.
-    fn link(&self) -> Option<(u64, Vec<Sender>)> {
+    /// What the link carries and what classes are to have of it, if the policy has that and any class waits for its turn.
+    fn link(&self) -> Option<(Capacity, Vec<Sender>)> {
         let plan = &self.policy.plan;
         let ids = plan.class_ids().iter().zip(&plan.classes);
         let senders: Vec<Sender> = ids.map(|(id, class)| Sender::of(*id, class)).collect();
         let waits = |it: &Sender| it.is_background || it.share.is_some();
-        Some((self.policy.link.bits()?, senders)).filter(|(_, senders)| senders.iter().any(waits))
+        Some((self.policy.link.carries()?, senders))
+            .filter(|(_, senders)| senders.iter().any(waits))
     }
 
     /// The level of a class among its site's; of one that is gone from the policy the last.

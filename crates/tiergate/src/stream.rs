@@ -4,6 +4,7 @@ use crate::buffers::Buffer;
 use crate::tcp_info;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -19,6 +20,11 @@ pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
     /// Bytes that the client's system has acknowledged, of all that was written, as they went over the network;
     /// `None`: not known. A system call.
     fn delivered(&self) -> Option<u64> {
+        None
+    }
+
+    /// Its socket, once nothing but what was written is in it; `None`: what is written goes to it later.
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
@@ -56,6 +62,10 @@ impl ClientStream for TcpStream {
 
     fn delivered(&self) -> Option<u64> {
         tcp_info::acknowledged(self)
+    }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
     }
 
     fn set_label(&self, label: Label, by_v6: bool) -> io::Result<()> {

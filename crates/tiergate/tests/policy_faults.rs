@@ -793,7 +793,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[class]]\nname = \"a\"\ntransmit = { slice = \"1ms\" }",
-            "policy.toml:5:12: class[1].transmit: must know what the link carries: write [link] and below it capacity = 100_000_000, for 100 Mbit/s",
+            "policy.toml:5:12: class[1].transmit: must know what the link carries: write [link] and below it capacity = 100_000_000, for 100 Mbit/s; an estimate will not do",
         ),
         (
             "[link]\ncapacity = 1_000_000\n[[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\nbackground = true\ntransmit = { slice = \"1ms\" }",
@@ -813,7 +813,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[link]",
-            "policy.toml:3:1: link.capacity: is missing; write capacity = 100_000_000, for 100 Mbit/s, or interface = \"eth0\"",
+            "policy.toml:3:1: link.capacity: is missing; write capacity = 100_000_000, for 100 Mbit/s, or interface = \"eth0\", or estimate = true",
         ),
         (
             "[link]\ncapacity = 1_000_000\ninterface = \"eth0\"",
@@ -825,7 +825,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[link]\nmark = true\n[[class]]\nname = \"a\"\ntransmit = { slice = \"1ms\" }",
-            "policy.toml:7:12: class[1].transmit: must know what the link carries: write [link] and below it capacity = 100_000_000, for 100 Mbit/s",
+            "policy.toml:7:12: class[1].transmit: must know what the link carries: write [link] and below it capacity = 100_000_000, for 100 Mbit/s; an estimate will not do",
         ),
         (
             "[[class]]\nname = \"a\"\nsocket_priority = 7",

@@ -3,18 +3,23 @@
 //! | file | what it has |
 //! |---|---|
 //! | `virtual_queue` | when the link has room |
+//! | `estimate` | what the link carries, where nobody says it |
+//! | `watched` | the packets that say it |
 //! | `share` | what a policy says of a class: what it is sure of, and its part of the rest |
 //! | `account` | what a class has left of that |
 //! | `scheduler` | whose turn it is |
 //! | `tree` | the rates of a shaper in the kernel that has the background last |
 
 mod account;
+mod estimate;
 mod scheduler;
 mod share;
 mod tree;
 mod virtual_queue;
+mod watched;
 
 pub use account::Account;
-pub use scheduler::{NotNow, Scheduler, Sender};
+pub use scheduler::{Capacity, NotNow, Scheduler, Sender};
 pub use share::Share;
 pub use tree::Tree;
+pub use watched::{Waited, Watched};

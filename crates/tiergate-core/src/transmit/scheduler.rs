@@ -9,8 +9,10 @@
 //! Source: Atropos, the scheduler of Nemesis (Voigt A, 2.1 and 3.2); start-time fair queueing (Goyal, Vin and Cheng 1996) for the rest.
 
 use super::account::{Account, Claim};
+use super::estimate::{Estimate, Learned, NotYet};
 use super::share::Share;
 use super::virtual_queue::{VirtualQueue, on_wire};
+use super::watched::{Waited, Watched};
 use crate::class::{Class, ClassId};
 use crate::time::Moment;
 use std::time::Duration;
@@ -37,10 +39,24 @@ impl Sender {
     }
 }
 
+/// Less than this, in bytes on the wire, is nothing that waits.
+const PACKET: f64 = 1500.0;
+
+/// What a link carries, in bits a second, heads included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capacity {
+    /// It is known; at least 1.
+    Said(u64),
+    /// It is to be found.
+    Found,
+}
+
 /// Who may send when on a link.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     queue: VirtualQueue,
+    /// Of what the link carries, and what the queue has of it now; `None`: it is said.
+    estimate: Option<(Estimate, u64)>,
     /// By class.
     accounts: Vec<Account>,
     /// What those that want the rest have had of it.
@@ -52,10 +68,11 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Of a link that carries so many bits a second, at least 1, heads included.
-    pub fn new(now: Moment, capacity: u64, senders: &[Sender]) -> Self {
+    /// Of a link that carries so much.
+    pub fn new(now: Moment, capacity: Capacity, senders: &[Sender]) -> Self {
         let mut scheduler = Scheduler {
-            queue: VirtualQueue::new(now, capacity),
+            queue: VirtualQueue::new(now, 1),
+            estimate: None,
             accounts: Vec::new(),
             had: 0.0,
             had_background: 0.0,
@@ -65,9 +82,19 @@ impl Scheduler {
         scheduler
     }
 
-    /// The link has another capacity, and classes have other shares, from now on. Classes that are not named are sure of nothing.
-    pub fn set(&mut self, now: Moment, capacity: u64, senders: &[Sender]) {
+    /// The link has another capacity, and classes have other shares, from now on. Classes that are not named are sure of nothing. A capacity that
+    /// is to be found is the one that was found already, if any.
+    pub fn set(&mut self, now: Moment, capacity: Capacity, senders: &[Sender]) {
         self.is_shared = senders.iter().any(|it| it.share.is_some());
+        let capacity = match (capacity, self.estimate.take()) {
+            (Capacity::Said(bits), _) => bits,
+            (Capacity::Found, before) => {
+                let estimate = before.map_or_else(|| Estimate::new(now), |(it, _)| it);
+                let bits = estimate.allowed(now);
+                self.estimate = Some((estimate, bits));
+                bits
+            }
+        };
         self.queue.set(now, capacity, self.is_shared);
         let rate = self.queue.rate();
         for (place, account) in self.accounts.iter_mut().enumerate() {
@@ -87,7 +114,7 @@ impl Scheduler {
         }
     }
 
-    /// The link has another capacity from now on.
+    /// The link is known to have another capacity from now on.
     pub fn set_capacity(&mut self, now: Moment, capacity: u64) {
         self.queue.set(now, capacity, self.is_shared);
         let rate = self.queue.rate();
@@ -116,7 +143,95 @@ impl Scheduler {
 
     /// Who takes no turns writes so many bytes. O(1).
     pub fn charge(&mut self, now: Moment, bytes: u64) {
+        self.adjust(now);
+        self.sends(bytes);
         self.queue.charge(now, bytes);
+    }
+
+    /// What the link is thought to carry, in bits a second, where that is to be found.
+    pub fn found(&self) -> Option<u64> {
+        self.estimate.as_ref().map(|(estimate, _)| estimate.bits())
+    }
+
+    /// Whether a packet of the background's that is sent now is to be watched, instead of one that is; `flow`: of the same connection, the same.
+    /// Never where the capacity is said. O(1).
+    pub fn watches(&mut self, now: Moment, flow: u64) -> bool {
+        self.estimate.as_mut().is_some_and(|(estimate, _)| estimate.watches(now, flow))
+    }
+
+    /// The one that is watched is sent now, or the one after it on the same connection, so that the other end is to acknowledge it; `flow`: of the same
+    /// connection, the same; `way`: how long the way there and back takes, once it is to be acknowledged. `None`: the capacity is said.
+    pub fn watch(&mut self, now: Moment, flow: u64, way: Option<Duration>) -> Option<Watched> {
+        let debt = self.queue.debt();
+        self.estimate.as_mut().map(|(estimate, _)| estimate.watch(now, flow, debt, way))
+    }
+
+    /// It was not acknowledged until now; `way`: how long the way there and back takes. To be told once every [`Scheduler::LOOKS`].
+    /// Whether to go on looking.
+    pub fn not_yet(&mut self, now: Moment, watched: &Watched, way: Duration) -> bool {
+        let Some((estimate, _)) = &mut self.estimate else { return false };
+        match estimate.not_yet(now, watched, way) {
+            NotYet::Waits => true,
+            NotYet::Holds => {
+                self.queue.hold(now + Self::LOOKS * 2);
+                true
+            }
+            NotYet::GivesUp => false,
+        }
+    }
+
+    /// Nothing is to be learned from it: its connection is gone, or it was looked at too late.
+    pub fn forgets(&mut self, watched: &Watched) {
+        if let Some((estimate, _)) = &mut self.estimate {
+            estimate.forgets(watched);
+        }
+    }
+
+    /// It was acknowledged; or counts as lost, after [`Scheduler::LOST`] beyond its way.
+    pub fn learns(&mut self, now: Moment, watched: &Watched, waited: Waited) {
+        if let Some((estimate, _)) = &mut self.estimate {
+            let learned = estimate.learns(now, watched, waited);
+            if learned != Learned::Waits {
+                self.queue.forgive(now, watched.at(), estimate.thought_too_much(watched, waited));
+            }
+            match learned {
+                Learned::Nothing => {}
+                Learned::InTime if self.queue.debt() >= PACKET => {}
+                Learned::InTime => estimate.tries(now),
+                Learned::Waits => self.queue.drain(now, estimate.left_since(watched, waited)),
+            }
+            self.adjust(now);
+        }
+    }
+
+    /// How often it is to be looked whether a watched packet was acknowledged.
+    pub const LOOKS: Duration = Duration::from_micros(200);
+    /// A watched packet that was not acknowledged for so long, beyond its way, counts as lost.
+    pub const LOST: Duration = Duration::from_millis(200);
+    /// So many packets of one connection follow one another where the capacity is to be found: the other end acknowledges every second one at once, and
+    /// the last of an odd number only after some time.
+    pub const RUN: u32 = 16;
+
+    fn sends(&mut self, bytes: u64) {
+        if let Some((estimate, _)) = &mut self.estimate {
+            estimate.sends(on_wire(bytes));
+        }
+    }
+
+    fn background_sends(&mut self, now: Moment, by_sounding: bool) {
+        if let Some((estimate, _)) = &mut self.estimate {
+            estimate.background_sends(now, by_sounding);
+        }
+    }
+
+    /// The queue has what is to be sent at most now.
+    fn adjust(&mut self, now: Moment) {
+        if let Some((estimate, set)) = &mut self.estimate {
+            let bits = estimate.allowed(now);
+            if std::mem::replace(set, bits) != bits {
+                self.queue.set(now, bits, self.is_shared);
+            }
+        }
     }
 
     /// Answers of the class begin to wait on one thread more, and still count if they are called. O(1).
@@ -142,6 +257,7 @@ impl Scheduler {
     /// # Errors
     /// None now: it is to wait.
     pub fn take(&mut self, now: Moment, class: ClassId, wanted: u64) -> Result<u64, NotNow> {
+        self.adjust(now);
         self.pass(now);
         let (had, had_background) = (self.had, self.had_background);
         let account = self.account(now, class);
@@ -149,13 +265,25 @@ impl Scheduler {
             account.joins(if account.is_background { had_background } else { had });
         }
         if self.is_free(class) {
-            self.queue.charge(now, wanted);
+            self.charge(now, wanted);
             return Ok(wanted);
         }
         if self.first(Some(class)) != Some(class) {
             return Err(NotNow);
         }
-        let bytes = self.queue.take(now, wanted).map_err(|_| NotNow)?;
+        let bytes = match (self.queue.take(now, wanted), &self.estimate) {
+            (Ok(bytes), _) => {
+                self.background_sends(now, false);
+                bytes
+            }
+            (Err(_), Some((it, _))) if now >= it.sounds_at().max(self.queue.held_until()) => {
+                let bytes = self.queue.sound(now, wanted);
+                self.background_sends(now, true);
+                bytes
+            }
+            (Err(_), _) => return Err(NotNow),
+        };
+        self.sends(bytes);
         let account = self.account(now, class);
         let claim = account.claim();
         account.spend(now, on_wire(bytes));
@@ -182,7 +310,9 @@ impl Scheduler {
         if let Some(class) = classes.find(|class| self.is_free(*class) && is_here(*class)) {
             return Ok(class);
         }
-        let ready_at = self.queue.ready_at(now);
+        self.adjust(now);
+        let sounds_at = self.estimate.as_ref().map_or(Moment::NEVER, |(it, _)| it.sounds_at());
+        let ready_at = self.queue.ready_at(now).min(sounds_at).max(self.queue.held_until());
         if ready_at > now {
             return Err(ready_at);
         }
@@ -199,6 +329,9 @@ impl Scheduler {
 
     /// So many bytes that were taken were not written: others may have them. They are the class's all the same, which has asked for them.
     pub fn give_back(&mut self, bytes: u64) {
+        if let Some((estimate, _)) = &mut self.estimate {
+            estimate.sends(-on_wire(bytes));
+        }
         self.queue.give_back(bytes);
     }
 

@@ -37,6 +37,8 @@ pub(super) struct VirtualQueue {
     /// In bytes; less than 0: a debt.
     tokens: f64,
     seen: Moment,
+    /// The background sends nothing before.
+    held_until: Moment,
     /// Bytes of payload that are taken at a time, at most: whole segments.
     quantum: u64,
 }
@@ -49,7 +51,8 @@ pub(super) fn on_wire(bytes: u64) -> f64 {
 impl VirtualQueue {
     /// Of a link that carries so many bits a second, at least 1, heads included. It is empty.
     pub(super) fn new(now: Moment, capacity: u64) -> Self {
-        let mut queue = VirtualQueue { rate: 0.0, tokens: 0.0, seen: now, quantum: SEGMENT };
+        let mut queue =
+            VirtualQueue { rate: 0.0, tokens: 0.0, seen: now, held_until: now, quantum: SEGMENT };
         queue.set(now, capacity, false);
         queue
     }
@@ -79,18 +82,18 @@ impl VirtualQueue {
         let bytes = wanted.clamp(1, self.quantum);
         let missing = on_wire(bytes) - self.tokens;
         // What is earned in a part of a nanosecond is not waited for.
-        if missing <= ROUNDING {
+        if missing <= ROUNDING && now >= self.held_until {
             self.tokens -= on_wire(bytes);
             return Ok(bytes);
         }
-        Err(now + Duration::from_secs_f64(missing / self.rate))
+        Err((now + Duration::from_secs_f64(missing.max(0.0) / self.rate)).max(self.held_until))
     }
 
     /// When there will be tokens for as much as is taken at a time, if the foreground sends nothing until then.
     pub(super) fn ready_at(&mut self, now: Moment) -> Moment {
         self.pass(now);
         let missing = (on_wire(self.quantum) - self.tokens).max(0.0);
-        now + Duration::from_secs_f64(missing / self.rate)
+        (now + Duration::from_secs_f64(missing / self.rate)).max(self.held_until)
     }
 
     /// Bytes on the wire that it lets through in a second.
@@ -101,6 +104,42 @@ impl VirtualQueue {
     /// How long what is taken at a time takes on the link.
     pub(super) fn time_of_turn(&self) -> Duration {
         Duration::from_secs_f64(on_wire(self.quantum) / self.rate)
+    }
+
+    /// So many bytes on the wire wait before the link, and are to leave before the background sends more.
+    pub(super) fn drain(&mut self, now: Moment, bytes: f64) {
+        self.pass(now);
+        self.tokens = self.tokens.min(-bytes).max(-self.debt_max());
+    }
+
+    /// What is thought to wait before the link, in bytes on the wire.
+    pub(super) fn debt(&self) -> f64 {
+        (-self.tokens).max(0.0)
+    }
+
+    /// So many bytes on the wire less than was thought waited before the link at that time.
+    pub(super) fn forgive(&mut self, now: Moment, then: Moment, bytes: f64) {
+        self.pass(now);
+        // Some of them were thought to leave since.
+        let bytes = (bytes - self.rate * now.since(then).as_secs_f64()).max(0.0);
+        self.tokens = self.tokens.max((self.tokens + bytes).min(0.0));
+    }
+
+    /// The background takes two packets though there is no room.
+    pub(super) fn sound(&mut self, now: Moment, wanted: u64) -> u64 {
+        let bytes = wanted.clamp(1, 2 * SEGMENT);
+        self.charge(now, bytes);
+        bytes
+    }
+
+    /// Until when the background sends nothing.
+    pub(super) fn held_until(&self) -> Moment {
+        self.held_until
+    }
+
+    /// The background is to send nothing until then.
+    pub(super) fn hold(&mut self, until: Moment) {
+        self.held_until = until;
     }
 
     /// So many bytes that were taken were not written.

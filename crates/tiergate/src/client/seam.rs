@@ -25,6 +25,7 @@ use crate::request::outbox::Outbox;
 use crate::request::spool::Spool;
 use crate::timers::Timer;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tiergate_core::gate::Delivered;
@@ -251,6 +252,11 @@ pub(crate) trait Client {
     /// What the connection has delivered, if the system tells: asked while the request waits for its client, not
     /// on the fast path.
     fn delivered(&self) -> Option<Delivered>;
+
+    /// The socket that what is written goes to at once; `None`: it goes there later, with that of others.
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     // The end.
 

@@ -2,7 +2,7 @@
 
 use super::dscp;
 use super::kind::Text;
-use super::place::At;
+use super::place::{At, Place};
 use super::section::{Kind, section};
 use super::values::{FLAG, whole};
 use crate::interface::capacity::{self, Capacity};
@@ -11,6 +11,7 @@ use crate::secrets::NamedFile;
 use serde_json::json;
 use tiergate_core::class::Class;
 use tiergate_core::mark::Label;
+use tiergate_core::transmit::Capacity as Carries;
 
 section! {
     /// The link that answers leave by, which background classes use only where it is idle.
@@ -20,6 +21,10 @@ section! {
         /// The network interface whose capacity is that of the link, such as `"eth0"`: the rate of the shaper at its root (`htb`, `tbf`; the program `tc`
         /// is needed), or else its link's speed. Read with the policy, and again every five seconds.
         interface: Option<At<InterfaceName>> = INTERFACE.placed().optional("none");
+        /// Whether the gateway is to find out what the link carries, by when packets of background classes are acknowledged: see
+        /// [a link of unknown capacity](#a-link-of-unknown-capacity).
+        /// Why: a capacity that is written is more exact; where it changes, or nobody knows it, this is better than a guess.
+        estimate: bool = FLAG.or(false);
         /// Whether background classes that do not say otherwise are marked: `dscp = "le"`, `socket_priority = 1`; and whether the
         /// requests of all classes are marked on their way to the origin, as their answers are: see [one priority on the
         /// wire](#one-priority-on-the-wire).
@@ -41,6 +46,8 @@ pub struct Link {
     pub capacity: Option<u64>,
     /// The interface that says the capacity.
     pub interface: Option<LinkInterface>,
+    /// Whether it is to be found what it carries.
+    pub estimates: bool,
     /// Whether background classes are marked, and requests to the origin.
     pub marks: bool,
 }
@@ -60,7 +67,7 @@ impl Link {
     /// What is written, in the types that the gateway uses.
     pub(super) fn of(raw: Option<At<LinkKeys>>) -> Self {
         let Some(At { value: raw, place }) = raw else { return Link::default() };
-        let LinkKeys { capacity: bits, interface, mark } = raw;
+        let LinkKeys { capacity: bits, interface, estimate: estimates, mark } = raw;
         match (place.has("capacity"), place.has("interface")) {
             (true, true) => {
                 place.fault_at(
@@ -68,9 +75,13 @@ impl Link {
                     "cannot be together with capacity; leave one of them out",
                 );
             }
-            (false, false) if !mark => place.missing(
+            _ if estimates && is_said(&place) => place.fault_at(
+                "estimate",
+                "cannot be together with capacity or interface; leave one of them out",
+            ),
+            (false, false) if !mark && !estimates => place.missing(
                 "capacity",
-                "write capacity = 100_000_000, for 100 Mbit/s, or interface = \"eth0\"",
+                "write capacity = 100_000_000, for 100 Mbit/s, or interface = \"eth0\", or estimate = true",
             ),
             _ => {}
         }
@@ -79,13 +90,21 @@ impl Link {
             let named = NamedFile { path, key: place.key.clone(), at: place.at };
             LinkInterface { name, named, capacity: None }
         });
-        Link { capacity: bits, interface, marks: mark }
+        Link { capacity: bits, interface, estimates, marks: mark }
     }
 
     /// How many bits a second it carries. `None`: not known.
     pub fn bits(&self) -> Option<u64> {
         let read = self.interface.as_ref().and_then(|it| it.capacity);
         self.capacity.or(read.map(|read| read.bits))
+    }
+
+    /// What it carries, if that is known or to be found.
+    pub fn carries(&self) -> Option<Carries> {
+        match self.estimates {
+            true => Some(Carries::Found),
+            false => self.bits().map(Carries::Said),
+        }
     }
 
     /// Marks the background classes that do not say otherwise, if the policy wants it.
@@ -99,7 +118,11 @@ impl Link {
 
 /// Whether it says what the link carries.
 pub(super) fn is_known(raw: Option<&At<LinkKeys>>) -> bool {
-    raw.is_some_and(|raw| raw.place.has("capacity") || raw.place.has("interface"))
+    raw.is_some_and(|raw| is_said(&raw.place))
+}
+
+fn is_said(place: &Place) -> bool {
+    place.has("capacity") || place.has("interface")
 }
 
 /// For `tiergate check`: a line for each.
@@ -111,6 +134,12 @@ pub(crate) fn words(link: &Link) -> Vec<String> {
     let of = link.interface.as_ref().map_or(String::new(), of);
     let carries = |bits| format!("carries {} Mbit/s{of}", bits as f64 / 1e6);
     let mut lines: Vec<String> = link.bits().map(carries).into_iter().collect();
+    if link.estimates {
+        lines.push(
+            "what it carries is estimated while running, by background answers over HTTP/1.1"
+                .to_owned(),
+        );
+    }
     if link.marks {
         lines.push(format!(
             "background classes are marked {} unless they say otherwise, and requests to the origin as answers are",

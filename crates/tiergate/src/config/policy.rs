@@ -329,7 +329,7 @@ pub(super) fn meant(
     let is_unknown = !link::is_known(raw.link.as_ref());
     for At { value: class, place } in raw.class.iter().filter(|_| is_unknown) {
         if class.transmit.is_some() {
-            place.fault_at("transmit", "must know what the link carries: write [link] and below it capacity = 100_000_000, for 100 Mbit/s");
+            place.fault_at("transmit", "must know what the link carries: write [link] and below it capacity = 100_000_000, for 100 Mbit/s; an estimate will not do");
         }
     }
     let link = Link::of(raw.link);

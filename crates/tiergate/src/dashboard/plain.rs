@@ -4,7 +4,7 @@ use super::rates::{ClassRow, ServerRow, View};
 use crate::admin::adaptation::{GuaranteeStatus, SetPointStatus};
 use crate::admin::observed::ObservedClassStatus;
 use crate::admin::status::{ClassStatus, PoolStatus, Quantiles, TargetStatus};
-use crate::link::LinkPart;
+use crate::link::{LinkCapacity, LinkPart};
 use crate::observe::words::{self, harmless, rate, span};
 use std::fmt::Write;
 use tiergate_draw::{Paint, Table};
@@ -132,15 +132,28 @@ pub(super) fn background(view: &View) -> impl Iterator<Item = String> {
     })
 }
 
-/// What of the link classes have reserved, in one line.
+/// What the link carries, where the policy does not say it, and what of it classes have reserved, in one line.
 pub(super) fn link(view: &View) -> Option<String> {
-    let parts = &view.reading.status.link;
+    let status = &view.reading.status;
+    let parts = &status.link;
+    let carries = |it: &LinkCapacity| {
+        let doubt = if it.fault.is_some() { ", cannot be read now" } else { "" };
+        format!(
+            "  carries {:.1} Mbit/s, by {}{doubt}",
+            it.bits_per_second as f64 / 1e6,
+            it.from.words()
+        )
+    };
+    let carries = status.link_capacity.as_ref().map(carries);
     let part = |it: &LinkPart| {
         let most = if it.extra { "" } else { " at most" };
         format!("  {} {:.1} %{most}", harmless(&it.class), it.reserved * 100.0)
     };
     let reserved = parts.iter().filter(|it| it.reserved > 0.0);
-    (!parts.is_empty()).then(|| format!("link reserved:{}", reserved.map(part).collect::<String>()))
+    let reserved = (!parts.is_empty())
+        .then(|| format!("  reserved:{}", reserved.map(part).collect::<String>()));
+    let all = [carries, reserved].into_iter().flatten().collect::<String>();
+    (!all.is_empty()).then(|| format!("link{all}"))
 }
 
 /// What decides the quality of answers, a line each.

@@ -31,6 +31,8 @@ pub enum Source {
     Tbf,
     /// The link's speed.
     Speed,
+    /// Packets that were watched until they were acknowledged.
+    Estimate,
 }
 
 impl Source {
@@ -40,6 +42,7 @@ impl Source {
             Source::Htb => "its shaper (htb)",
             Source::Tbf => "its shaper (tbf)",
             Source::Speed => "its link's speed",
+            Source::Estimate => "an estimate",
         }
     }
 }

@@ -13,11 +13,12 @@ use std::time::Duration;
 /// How often it is read: two programs are started each time.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// What the interface says of the link, for `/status`.
+/// What the link carries where the policy does not say it, for `/status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkCapacity {
-    /// The interface.
-    pub interface: String,
+    /// The interface that says so. Absent: it is estimated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
     /// The capacity in force.
     pub bits_per_second: u64,
     /// What said so.
@@ -100,7 +101,7 @@ impl FollowedInterface {
     pub(super) fn status(&self) -> LinkCapacity {
         let State { capacity, fault, failures } = self.state().clone();
         LinkCapacity {
-            interface: self.name.to_string(),
+            interface: Some(self.name.to_string()),
             bits_per_second: capacity.bits,
             from: capacity.from,
             fault,

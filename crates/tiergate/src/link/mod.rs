@@ -6,6 +6,7 @@
 //! | `turns` | the answers of a thread that wait, and the task that calls the next |
 //! | `parts` | what classes have of it, for `/status` and metrics |
 //! | `followed` | the interface whose capacity is the link's, and that it follows |
+//! | `watch` | a packet that is watched until it is acknowledged, where the capacity is to be found |
 //! | `alarm` | a timer that is exact to some microseconds |
 //!
 //! What may leave when, the core says ([`Scheduler`]).
@@ -14,17 +15,21 @@ mod alarm;
 mod followed;
 mod parts;
 mod turns;
+mod watch;
 
 use crate::clock;
+use crate::interface::capacity::Source;
 pub use followed::{FollowedInterface, LinkCapacity};
 pub use parts::LinkPart;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tiergate_core::plan::Plan;
 use tiergate_core::time::Moment;
-use tiergate_core::transmit::{Scheduler, Sender};
+use tiergate_core::transmit::{Capacity, Scheduler, Sender};
 use turns::Comes;
 pub use turns::Turn;
 
@@ -35,6 +40,8 @@ pub struct Link {
     is_known: AtomicBool,
     /// Whether all answers wait for their turn, not only the background.
     is_shared: AtomicBool,
+    /// Whether what it carries is to be found.
+    is_sought: AtomicBool,
     /// Stays where a reload takes the link away: answers may wait in it.
     schedule: Mutex<Option<Scheduler>>,
     /// The interface that says the capacity, if one does. Taken before the schedule, so that no reading of a former policy's comes after
@@ -50,18 +57,19 @@ const UNBOUND: u64 = 1 << 16;
 const HELD: &str = "no code panics while it holds the link";
 
 impl Link {
-    /// The policy in force says that it carries so many bits a second, and what classes are to have of it; or does not say it. Who waits
+    /// The policy in force says what it carries, or that it is to be found, and what classes are to have of it; or does not say it. Who waits
     /// notices it soon. `interface`: what says the capacity, if not the policy.
     pub fn set(
         &self,
         now: Moment,
-        said: Option<(u64, Vec<Sender>)>,
+        said: Option<(Capacity, Vec<Sender>)>,
         interface: Option<Arc<FollowedInterface>>,
     ) {
         let mut followed = self.interface.lock().expect(HELD);
         *followed = interface;
         let mut schedule = self.schedule.lock().expect(HELD);
         let is_known = said.is_some();
+        let is_sought = said.as_ref().is_some_and(|(capacity, _)| *capacity == Capacity::Found);
         if let Some((capacity, senders)) = said {
             match schedule.as_mut() {
                 Some(schedule) => schedule.set(now, capacity, &senders),
@@ -70,6 +78,7 @@ impl Link {
         }
         let is_shared = is_known && schedule.as_ref().is_some_and(Scheduler::is_shared);
         self.is_shared.store(is_shared, Ordering::Relaxed);
+        self.is_sought.store(is_sought, Ordering::Relaxed);
         self.is_known.store(is_known, Ordering::Relaxed);
     }
 
@@ -83,12 +92,45 @@ impl Link {
         }
     }
 
-    /// What the interface says of it; `None`: the policy says it, or nobody does.
+    /// What an interface says that it carries, or an estimate; `None`: the policy says it, or nobody does.
     pub fn capacity(&self) -> Option<LinkCapacity> {
-        self.interface.lock().expect(HELD).as_ref().map(|it| it.status())
+        if let Some(interface) = &*self.interface.lock().expect(HELD) {
+            return Some(interface.status());
+        }
+        let schedule = self.schedule.lock().expect(HELD);
+        let found = schedule.as_ref().filter(|_| self.is_known()).and_then(Scheduler::found)?;
+        Some(LinkCapacity {
+            interface: None,
+            bits_per_second: found,
+            from: Source::Estimate,
+            fault: None,
+            failures: 0,
+        })
     }
 
-    /// Whether the policy says what it carries.
+    /// A packet in its turn was written to the socket.
+    pub(crate) fn written(&self, turn: &Turn, socket: Option<BorrowedFd<'_>>) {
+        if self.is_sought.load(Ordering::Relaxed)
+            && let Some(socket) = socket
+            && let Some(schedule) = &mut *self.schedule.lock().expect(HELD)
+        {
+            let is_watched = watch::written(schedule, clock::now(), turn.flow(), socket);
+            if is_watched {
+                turns::look_up();
+            }
+        }
+    }
+
+    /// An answer that had turns is over, or the whole connection from that address.
+    pub(crate) fn ends(&self, client: SocketAddr, is_connection_over: bool) {
+        if let Some(watched) = watch::ends(|| turns::flow_of(client), is_connection_over)
+            && let Some(schedule) = &mut *self.schedule.lock().expect(HELD)
+        {
+            schedule.forgets(&watched);
+        }
+    }
+
+    /// Whether the policy says what it carries, or that this is to be found.
     pub fn is_known(&self) -> bool {
         self.is_known.load(Ordering::Relaxed)
     }
@@ -132,6 +174,7 @@ impl Link {
                 if was_last {
                     schedule.waits_no_more(now, turn.class());
                 }
+                turn.goes(self.run());
                 return Poll::Ready(bytes);
             }
         }
@@ -145,8 +188,13 @@ impl Link {
     pub async fn call_turns(&self) {
         let mut alarm = None;
         loop {
-            turns::anybody().await;
+            let look_at = self.look();
+            match look_at {
+                None => turns::anybody(watch::is_any).await,
+                Some(_) => turns::looks(),
+            }
             if let Some(at) = self.call() {
+                let at = look_at.map_or(at, |look_at| look_at.min(at));
                 // Meanwhile others may send, or a reload set another capacity.
                 let time = at.since(clock::now()).min(LOOKS_EVERY);
                 tokio::select! {
@@ -160,6 +208,20 @@ impl Link {
         }
     }
 
+    /// How many packets of an answer follow one another.
+    fn run(&self) -> u32 {
+        if self.is_sought.load(Ordering::Relaxed) { Scheduler::RUN } else { 1 }
+    }
+
+    /// Looks after the packet that is watched on this thread; when to do so again, if there is one.
+    fn look(&self) -> Option<Moment> {
+        if !self.is_sought.load(Ordering::Relaxed) && !watch::is_any() {
+            return None;
+        }
+        let mut schedule = self.schedule.lock().expect(HELD);
+        schedule.as_mut().and_then(|schedule| watch::look(schedule, clock::now()))
+    }
+
     /// Calls the next, if it is somebody's turn; else, when it may be.
     fn call(&self) -> Option<Moment> {
         let mut schedule = self.schedule.lock().expect(HELD);
@@ -170,7 +232,11 @@ impl Link {
                 Ok(class) => class,
                 Err(at) => return Some(at),
             },
-            false => turns::any_here()?,
+            false => match turns::any_here() {
+                Some(class) => class,
+                // One that is watched may be all that is left.
+                None => return Some(Moment::NEVER),
+            },
         };
         if turns::call_next(class) {
             schedule.waits_no_more(now, class);

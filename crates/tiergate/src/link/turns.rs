@@ -8,6 +8,8 @@ use crate::timers::Timer;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::SocketAddr;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tiergate_core::class::{Class, ClassId};
@@ -131,19 +133,22 @@ pub(super) enum Comes {
 #[derive(Debug)]
 pub struct Turn {
     class: ClassId,
+    client: SocketAddr,
     /// Whether the class has no more than its part of the link, so that answers of it pile up.
     is_held: bool,
     place: Option<usize>,
+    /// How many packets of it are to be sent before another's.
+    run: u32,
     /// What its client had left of its time when it began to wait.
     paused: Option<Duration>,
 }
 
 impl Turn {
-    /// Of an answer of that class.
-    pub fn new(id: ClassId, class: Option<&Class>) -> Self {
+    /// Of an answer of that class, to a client's connection from that address.
+    pub fn new(id: ClassId, class: Option<&Class>, client: SocketAddr) -> Self {
         let is_bounded = |class: &Class| class.transmit.is_some_and(|it| !it.extra);
         let is_held = class.is_some_and(|class| class.background || is_bounded(class));
-        Turn { class: id, is_held, place: None, paused: None }
+        Turn { class: id, client, is_held, place: None, run: 0, paused: None }
     }
 
     /// Whether answers like it pile up by design.
@@ -161,6 +166,16 @@ impl Turn {
         if let Some(left) = self.paused.take() {
             timer.arm(left);
         }
+    }
+
+    /// It had one of so many turns that follow one another.
+    pub(super) fn goes(&mut self, of: u32) {
+        self.run = if self.run == 0 { of - 1 } else { self.run.min(of) - 1 };
+    }
+
+    /// Of the same connection, the same.
+    pub(super) fn flow(&self) -> u64 {
+        flow_of(self.client)
     }
 
     pub(super) fn class(&self) -> ClassId {
@@ -185,7 +200,7 @@ impl Turn {
         })
     }
 
-    /// It waits, behind all others of its class, unless it waits already; before them if it was called and got nothing. Whether it is the only
+    /// It waits, behind all others of its class, unless it waits already; before them if it was called and got nothing, or is to have more turns. Whether it is the only
     /// one of them.
     pub(super) fn wait(&mut self, context: &Context<'_>, was_called: bool) -> bool {
         let caller = TABLE.with_borrow_mut(|table| {
@@ -204,7 +219,7 @@ impl Turn {
             }
             let queue = table.queue(self.class);
             let is_first = queue.is_over();
-            match was_called {
+            match was_called || self.run > 0 {
                 true => queue.waiting.push_front(place),
                 false => queue.waiting.push_back(place),
             }
@@ -241,13 +256,34 @@ impl Drop for Turn {
     }
 }
 
-/// Ready when anybody waits.
-pub(super) async fn anybody() {
+/// Of the same connection, the same.
+pub(super) fn flow_of(client: SocketAddr) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    client.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What has changed until now is known.
+pub(super) fn looks() {
+    TABLE.with_borrow_mut(|table| table.has_changed = false);
+}
+
+/// There is something to look after.
+pub(super) fn look_up() {
+    let caller = TABLE.with_borrow_mut(|table| {
+        table.has_changed = true;
+        table.caller.take()
+    });
+    caller.into_iter().for_each(Waker::wake);
+}
+
+/// Ready when anybody waits, or there is something else.
+pub(super) async fn anybody(or_else: impl Fn() -> bool) {
     poll_fn(|context| {
         TABLE.with_borrow_mut(|table| {
             table.has_changed = false;
             match table.len {
-                0 => {
+                0 if !or_else() => {
                     table.caller = Some(context.waker().clone());
                     Poll::Pending
                 }
@@ -323,6 +359,9 @@ mod tests {
         }
     }
 
+    const ADDRESS: SocketAddr =
+        SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
+
     fn woken(counts: &[Arc<Woken>]) -> Vec<u32> {
         counts.iter().map(|it| it.0.load(Ordering::Relaxed)).collect()
     }
@@ -333,7 +372,7 @@ mod tests {
         let counts: Vec<Arc<Woken>> = (0..3).map(|_| Arc::default()).collect();
         let wakers: Vec<Waker> = counts.iter().map(|it| it.clone().into()).collect();
         let context = |place: usize| Context::from_waker(&wakers[place]);
-        let mut turns: Vec<Turn> = (0..3).map(|_| Turn::new(class, None)).collect();
+        let mut turns: Vec<Turn> = (0..3).map(|_| Turn::new(class, None, ADDRESS)).collect();
         assert_eq!(turns[0].comes(), Comes::First, "nobody waits");
         for (place, turn) in turns.iter_mut().enumerate() {
             let is_first = turn.wait(&context(place), false);
@@ -342,7 +381,11 @@ mod tests {
         }
         let is_early = |turn: &mut Turn| turn.comes() == Comes::TooEarly;
         assert!(turns.iter_mut().all(is_early), "none was called");
-        assert_eq!(Turn::new(other, None).comes(), Comes::First, "nobody of that class waits");
+        assert_eq!(
+            Turn::new(other, None, ADDRESS).comes(),
+            Comes::First,
+            "nobody of that class waits"
+        );
         assert_eq!((is_here(class), is_here(other), any_here()), (true, false, Some(class)));
         assert!(!call_next(class));
         assert_eq!(woken(&counts), [1, 0, 0]);
@@ -356,7 +399,7 @@ mod tests {
         assert_eq!(woken(&counts), [2, 0, 1]);
         // One that was called and got nothing is before the others.
         assert_eq!(turns[1].comes(), Comes::Called { is_last: false }, "the other is on its way");
-        let mut third = Turn::new(class, None);
+        let mut third = Turn::new(class, None, ADDRESS);
         assert!(!third.wait(&context(1), false));
         assert!(!turns[1].wait(&context(2), true));
         call_next(class);
@@ -366,7 +409,7 @@ mod tests {
         drop((third, turns));
         assert!(is_here(class) && call_next(class) && !is_here(class));
         // The places of those that left are used again.
-        let mut another = Turn::new(other, None);
+        let mut another = Turn::new(other, None, ADDRESS);
         assert!(another.wait(&context(1), false));
         assert_eq!(any_here(), Some(other));
         drop(another);
@@ -381,10 +424,10 @@ mod tests {
         let count: Arc<Woken> = Arc::default();
         let waker: Waker = count.clone().into();
         let context = Context::from_waker(&waker);
-        let mut stays = Turn::new(class, None);
+        let mut stays = Turn::new(class, None, ADDRESS);
         assert!(stays.wait(&context, false));
         for _ in 0..1000 {
-            let mut leaves = Turn::new(class, None);
+            let mut leaves = Turn::new(class, None, ADDRESS);
             leaves.wait(&context, false);
         }
         TABLE.with_borrow(|table| assert!(table.len < 2 * GONE, "{}", table.len));

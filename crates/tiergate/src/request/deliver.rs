@@ -69,6 +69,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
     /// The answer has been sent, or is not to be.
     pub(super) fn leave_line(&mut self, outbox: &Outbox) {
         if self.turn.take().is_some() {
+            self.shared.link.ends(self.client.peer().address, false);
             self.shared.link.give_back(outbox.allowed().unwrap_or(0));
         }
     }
@@ -81,7 +82,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         let is_background = class.is_some_and(|class| class.background);
         let waits = self.shared.link.is_in_turns(is_background);
         self.client.sends_in_turns(waits);
-        self.turn = waits.then(|| Box::new(Turn::new(id, class)));
+        self.turn = waits.then(|| Box::new(Turn::new(id, class, self.client.peer().address)));
     }
 
     async fn bring(
@@ -329,7 +330,11 @@ impl<'d, C: Client> Request<'_, 'd, C> {
                     Poll::Pending => return Ok(None),
                 }
             }
+            let before = outbox.sent();
             let written = self.client.poll_write(outbox, ends, time, context)?;
+            if outbox.sent() > before {
+                self.shared.link.written(turn, self.client.socket());
+            }
             if written.is_ready() || !outbox.awaits_turn() || outbox.left() == 0 {
                 return Ok(Some(written));
             }

@@ -25,6 +25,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::server::{ProducesTickets, ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::{ServerConfig, ServerConnection};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use tiergate_core::mark::Label;
@@ -146,6 +147,10 @@ impl ClientStream for TlsStream<TcpStream> {
 
     fn delivered(&self) -> Option<u64> {
         self.get_ref().0.delivered()
+    }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.get_ref().0.socket()
     }
 
     fn set_label(&self, label: Label, by_v6: bool) -> io::Result<()> {

@@ -196,7 +196,7 @@ struct Served {
 const ADMIN: &str = "127.0.0.1:9900";
 
 impl Served {
-    fn start(network: &Network) -> Self {
+    fn start(network: &Network, link: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name).display().to_string();
         for class in ["site", "batch"] {
@@ -204,9 +204,11 @@ impl Served {
             std::fs::write(path(&format!("files/{class}/file")), vec![b'x'; 200_000])
                 .expect("ours");
         }
+        let large = std::fs::File::create(path("files/batch/large")).expect("ours");
+        large.set_len(200_000_000).expect("it has holes");
         let policy = format!(
             "admin = \"{ADMIN}\"\nthreads = 1\n[[listener]]\naddress = \"0.0.0.0:8080\"\n\
-             [origin]\nservers = [\"127.0.0.1:8081\"]\nslots = 20\n[link]\ninterface = \"out\"\nmark = true\n\
+             [origin]\nservers = [\"127.0.0.1:8081\"]\nslots = 20\n[link]\n{link}\n\
              [[class]]\nname = \"site\"\n[[class]]\nname = \"batch\"\nbackground = true\n\
              [[rule]]\npath = \"/batch/*\"\nclass = \"batch\"\n"
         );
@@ -224,6 +226,12 @@ impl Served {
         eventually("it serves", || got(network, "site") == 200_000);
         served
     }
+}
+
+/// What `/status` says that the link carries, in bits a second, and what says so.
+fn capacity(network: &Network) -> (Option<u64>, Option<String>) {
+    let of = &status(network)["link_capacity"];
+    (of["bits_per_second"].as_u64(), of["from"].as_str().map(str::to_owned))
 }
 
 /// How many bytes of a file of this class `b` gets.
@@ -244,7 +252,7 @@ fn a_gateway_marks_the_background_and_follows_the_shaper() {
     let programs = ["python3", "curl"].iter().all(|it| program(it).is_some());
     let Some(network) = Network::start().filter(|_| programs) else { return };
     setup(&network, "50mbit");
-    let _served = Served::start(&network);
+    let _served = Served::start(&network, "interface = \"out\"\nmark = true");
     let sent = |class: &str| {
         packets(&network);
         let before = [FOREGROUND, BACKGROUND].map(|it| network.sent(it).bytes);
@@ -257,10 +265,7 @@ fn a_gateway_marks_the_background_and_follows_the_shaper() {
     assert!(background > 200_000 && foreground < 20_000, "{foreground} {background}");
     let [foreground, background] = sent("site");
     assert!(foreground > 200_000 && background < 2_000, "{foreground} {background}");
-    let capacity = || {
-        let of = &status(&network)["link_capacity"];
-        (of["bits_per_second"].as_u64(), of["from"].as_str().map(str::to_owned))
-    };
+    let capacity = || capacity(&network);
     assert_eq!(capacity(), (Some(49_000_000), Some("htb".into())));
     setup(&network, "25mbit");
     eventually_is("another capacity", (Some(24_500_000), Some("htb".into())), capacity);
@@ -271,4 +276,34 @@ fn a_gateway_marks_the_background_and_follows_the_shaper() {
     network.text(&["ip", "link", "set", "out", "name", "away"]);
     eventually("it says why", || status(&network)["link_capacity"]["fault"].is_string());
     assert_eq!(capacity().0, Some(10_000_000_000));
+}
+
+#[test]
+fn a_gateway_finds_what_the_link_carries_and_follows_it() {
+    let programs = ["python3", "curl"].iter().all(|it| program(it).is_some());
+    let Some(network) = Network::start().filter(|_| programs) else { return };
+    // A queue that the gateway is told nothing of, as that of a router.
+    let shape = |rate: &str, verb: &str| {
+        let words = format!("tc qdisc {verb} dev out root tbf rate {rate} burst 5kb latency 300ms");
+        network.text(&words.split(' ').collect::<Vec<_>>());
+    };
+    shape("20mbit", "add");
+    let _served = Served::start(&network, "estimate = true");
+    let found = || {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let (bits, from) = capacity(&network);
+        assert_eq!(from.as_deref(), Some("estimate"));
+        bits.expect("a number") as f64 / 1e6
+    };
+    assert_eq!(found(), 1.0, "nothing is known before the background has sent something");
+    let url = "http://10.78.0.1:8080/batch/large";
+    let mut gets =
+        network.command(false, &["curl", "-s", "-o", "/dev/null", "--max-time", "120", url]);
+    let _gets = Process::start_gentle(gets.stdin(Stdio::null()).stdout(Stdio::null()));
+    for (rate, carries) in [("20mbit", 20.0), ("5mbit", 5.0), ("20mbit", 20.0)] {
+        shape(rate, "change");
+        eventually(&format!("it finds {rate}"), || (0.75..1.15).contains(&(found() / carries)));
+        // What goes besides is not held up by a queue that the background has built.
+        assert_eq!(got(&network, "site"), 200_000);
+    }
 }

@@ -40,6 +40,7 @@ pub async fn serve<S: ClientStream>(
         side.input.timer.arm_idle(idle);
     };
     let input = &mut side.input;
+    shared.link.ends(input.peer.address, true);
     // It has had its answer: others need not wait until it has gone.
     open.idle();
     match next {

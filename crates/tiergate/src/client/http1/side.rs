@@ -24,6 +24,7 @@ use crate::timers::Timer;
 use arrayvec::ArrayVec;
 use std::io;
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tiergate_core::gate::Delivered;
@@ -478,6 +479,10 @@ impl<S: ClientStream> Client for Http1<'_, S> {
 
     fn delivered(&self) -> Option<Delivered> {
         Some(Delivered { bytes: self.input.io.delivered()?, requests: 1 })
+    }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.input.io.socket()
     }
 
     async fn tunnel(

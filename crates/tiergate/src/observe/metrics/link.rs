@@ -7,10 +7,15 @@ impl Readings<'_> {
     /// Nothing where no class has a part of it, and no interface says what it carries.
     pub(super) fn link(&self, page: &mut Page) {
         if let Some(capacity) = &self.snapshot.link_capacity {
-            page.gauge("link_capacity_bits_per_second", "What the interface carries, as last read")
-                .value(capacity.bits_per_second);
-            page.counter("link_capacity_failures_total", "Readings of that which failed")
-                .value(capacity.failures);
+            page.gauge(
+                "link_capacity_bits_per_second",
+                "What the link carries: as its interface said last, or as estimated",
+            )
+            .value(capacity.bits_per_second);
+            if capacity.interface.is_some() {
+                page.counter("link_capacity_failures_total", "Readings of that which failed")
+                    .value(capacity.failures);
+            }
         }
         let parts = &self.snapshot.link;
         if parts.is_empty() {

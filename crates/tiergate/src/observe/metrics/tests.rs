@@ -66,7 +66,7 @@ fn encoded(format: Format) -> String {
         handed_on: 7,
     }];
     snapshot.link_capacity = Some(LinkCapacity {
-        interface: "eth0".to_owned(),
+        interface: Some("eth0".to_owned()),
         bits_per_second: 98_000_000,
         from: Source::Htb,
         fault: None,

@@ -1,0 +1,484 @@
+//! What a link carries, where nobody says it: found by packets of the background, of which some are watched until they are acknowledged.
+//!
+//! While less is sent than the link carries, no packet of the background waits on its way: the virtual queue lets it go only once what was sent
+//! before it has left. So a packet that comes later than the way takes says that the link carries less than is thought, and by how much: all
+//! that was sent before it left in that time. That none is late says only that it carries no less. So now and then a little more than that is
+//! sent, for some milliseconds: what waits then says how much is carried; and where nothing waits, more is tried at once.
+//!
+//! | state | what it waits for |
+//! |---|---|
+//! | nothing is tried | a packet that is not late, once it is time to try again |
+//! | more is tried | the first packet that was sent after it |
+//! | in doubt, as a packet was late | others that are late too, or one that is not |
+//!
+//! Source: the signal is TCP Vegas's (Brakmo and Peterson 1995), in time instead of bytes; what a train of packets says of a link is Dovrolis,
+//! Ramanathan and Moore's (2001). Unlike there, both are of all that is sent, the foreground's included.
+
+use super::watched::{PACKET, Sample, Waited, Watched};
+use crate::time::Moment;
+use std::time::Duration;
+
+/// Before anything is known, in bits a second; and the bounds of what is believed.
+const FIRST: f64 = 1e6;
+const BOUNDS: [f64; 2] = [1e5, 1e12];
+/// A packet is late that waits longer than this, two packets' time, and some of what waits usually differ by from one packet to the next.
+const NOISE: Duration = Duration::from_micros(300);
+const PACKETS: f64 = 2.0;
+const DIFFERENCES: f64 = 2.0;
+/// One that counts as lost is late in any case.
+const THRESHOLD_MAX: Duration = Duration::from_millis(150);
+/// The mean of those differences goes so far with each.
+const DIFFERENCE_GAIN: f64 = 1.0 / 16.0;
+/// So many late ones one after another are no chance.
+const LATE: u32 = 3;
+/// The link may have been idle for so much of the time between two late ones.
+const IDLE: f64 = 0.1;
+/// One that was late says nothing any more after so long.
+const OLD: Duration = Duration::from_secs(10);
+/// By so much more is tried first, and after each success; twice as much after each further one, up to that.
+const TRIED: [f64; 2] = [0.25, 1.0];
+/// So many times the time of a late one is to wait at the end of a trial in which nothing more is carried.
+const WAITS: f64 = 1.5;
+/// So much of what was found is used while nothing is tried.
+const USED_OF_FOUND: f64 = 0.98;
+/// How often more is tried where nothing is changing; and how soon after a trial that said nothing.
+const EVERY: Duration = Duration::from_secs(1);
+const AGAIN: Duration = Duration::from_millis(100);
+/// What one packet may say at most, down and up: of a link that was found already, and of one that was not.
+const FALL_MAX: f64 = 0.1;
+const RISE_MAX: [f64; 2] = [1.25, 2.0];
+/// How far it rises where a packet was in time that was thought to have to wait.
+const UNEXPECTED: f64 = 1.1;
+/// How far at least the estimate falls once so many are late, and at least where that goes on: each time twice as far, up to that.
+const FALL: f64 = 0.97;
+const FALL_ON: f64 = 0.5;
+/// What a trial measures counts as much as what was believed, unless it is far from that.
+const GAIN: f64 = 0.5;
+/// What was sent since a packet that was in time says something, if that was sent not longer ago.
+const RECENT: Duration = Duration::from_secs(1);
+/// How often a packet is watched, at most; how many packets' time there is until the next of its flow; and how long it is waited for beyond its way until
+/// others are watched.
+const WATCHED_EVERY: Duration = Duration::from_millis(2);
+const NEXT_WITHIN: f64 = 8.0;
+const LOST: Duration = Duration::from_millis(250);
+/// Flows of which a packet was in time so long ago at most are known not to be behind a link of their own that is slower. So many are remembered.
+const KNOWN: Duration = Duration::from_secs(5);
+const KNOWN_MAX: usize = 16;
+/// Where a packet of another is late, one of those is looked for, for so long; as many such in a row as are no chance say something all the same.
+const OTHERS: Duration = Duration::from_millis(50);
+/// While the background may send nothing, two packets are sent all the same each time that this has passed, and, once the link is found, so many packets' time: else
+/// nothing would be learned where the foreground sends more than the link is thought to carry.
+const SOUNDS_EVERY: Duration = Duration::from_millis(100);
+const SOUNDS_EVERY_PACKETS: f64 = 100.0;
+/// What is carried between two packets that were in time says something, if so much time is between them: in less, much of what was written
+/// may still be in sockets.
+const BETWEEN: Duration = Duration::from_millis(100);
+/// Nothing is sent while a watched packet is late by so many times as much: the link has become much slower.
+const HELD: f64 = 3.0;
+
+/// What to do while it is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotYet {
+    /// Nothing.
+    Waits,
+    /// Nothing may be sent.
+    Holds,
+    /// It says nothing any more: another is to be watched.
+    GivesUp,
+}
+
+/// What was learned from it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Learned {
+    /// Nothing.
+    Nothing,
+    /// Nothing waited before the link when it was sent.
+    InTime,
+    /// It waited, so that what was sent since is to leave before more is.
+    Waits,
+}
+
+/// More is tried.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    /// As it was when it began.
+    from: Sample,
+    ends: Moment,
+}
+
+/// The estimate of what a link carries.
+#[derive(Clone, Debug)]
+pub(super) struct Estimate {
+    /// Bits a second.
+    bits: f64,
+    /// Bytes on the wire that were sent since the beginning.
+    sent: f64,
+    /// Whether the link has ever shown that it carries no more.
+    is_found: bool,
+    /// How much what packets wait differs from one to the next, in seconds; and what the last one did.
+    difference: f64,
+    waited_last: f64,
+    /// The last that was in time, or by which the estimate fell; and one that was in time some time before, with what was carried until then.
+    in_time: Option<Sample>,
+    before: Option<(Sample, f64)>,
+    /// How many were late since one was in time that had its turn, when that of the last one was known, the last one, and what they say is carried.
+    late: u32,
+    late_at: Moment,
+    late_last: Option<Sample>,
+    late_says: f64,
+    /// How far it falls if they say nothing.
+    fall: f64,
+    /// Whether none was in time since.
+    is_in_doubt: bool,
+    trial: Option<Trial>,
+    /// By how much more is tried.
+    tried: f64,
+    tries_at: Moment,
+    /// When the last one began to be watched, and until when no other is.
+    watched_at: Option<Moment>,
+    watched_until: Moment,
+    /// Whether it was sent without a turn.
+    watches_sounding: bool,
+    /// When the background sent last, and whether it did though there was no room.
+    background_at: Moment,
+    is_sounding: bool,
+    /// Flows of which a packet was in time, and when.
+    known: [(u64, Moment); KNOWN_MAX],
+    known_next: usize,
+    /// How many late ones said nothing since one was in time, and when the last did.
+    ignored: u32,
+    ignored_at: Moment,
+}
+
+impl Estimate {
+    pub(super) fn new(now: Moment) -> Self {
+        Estimate {
+            bits: FIRST,
+            sent: 0.0,
+            is_found: false,
+            difference: 0.0,
+            waited_last: 0.0,
+            in_time: None,
+            before: None,
+            late: 0,
+            late_at: now,
+            late_last: None,
+            late_says: 0.0,
+            fall: FALL,
+            is_in_doubt: false,
+            trial: None,
+            tried: TRIED[1],
+            tries_at: now,
+            watched_at: None,
+            watched_until: now,
+            watches_sounding: false,
+            background_at: now,
+            is_sounding: false,
+            known: [(0, Moment::NEVER); KNOWN_MAX],
+            known_next: 0,
+            ignored: 0,
+            ignored_at: Moment::ZERO,
+        }
+    }
+
+    /// What is believed, in bits a second.
+    pub(super) fn bits(&self) -> u64 {
+        self.bits as u64
+    }
+
+    /// What is to be sent at most now, in bits a second.
+    pub(super) fn allowed(&self, now: Moment) -> u64 {
+        let part = match self.trial {
+            Some(trial) if now < trial.ends => 1.0 + self.tried,
+            _ => USED_OF_FOUND,
+        };
+        (self.bits * part) as u64
+    }
+
+    /// So many bytes on the wire are sent.
+    pub(super) fn sends(&mut self, bytes: f64) {
+        self.sent += bytes;
+    }
+
+    /// The background sends, by a turn or as a sounding.
+    pub(super) fn background_sends(&mut self, now: Moment, by_sounding: bool) {
+        (self.background_at, self.is_sounding) = (now, by_sounding);
+    }
+
+    /// When the background may send though there is no room.
+    pub(super) fn sounds_at(&self) -> Moment {
+        let packets = if self.is_found { SOUNDS_EVERY_PACKETS } else { 0.0 };
+        let least = Duration::from_secs_f64(packets * PACKET / self.bits);
+        self.background_at + SOUNDS_EVERY.max(least)
+    }
+
+    /// How much more was thought to wait before the link than did, in bytes on the wire, when a watched packet was sent.
+    pub(super) fn thought_too_much(&self, watched: &Watched, waited: Waited) -> f64 {
+        (watched.debt - self.bits / 8.0 * waited.most.as_secs_f64()).max(0.0)
+    }
+
+    /// What of what was sent since a watched packet waits before the link, in bytes on the wire, once it was acknowledged.
+    pub(super) fn left_since(&self, watched: &Watched, waited: Waited) -> f64 {
+        (self.sent - watched.sent - self.bits / 8.0 * waited.way.as_secs_f64()).max(0.0)
+    }
+
+    /// Whether a packet of that flow that is sent now is to be watched instead of one that is, if any. O(1).
+    pub(super) fn watches(&mut self, now: Moment, flow: u64) -> bool {
+        let is_just_late = self.is_in_doubt && now < self.late_at + OTHERS;
+        let is_for_known = is_just_late || now < self.ignored_at + OTHERS;
+        if is_for_known && !self.counts(now, flow) {
+            return false;
+        }
+        let is_over =
+            self.trial.is_some_and(|it| now >= it.ends && self.watched_at < Some(it.ends));
+        // What has its turn says more than what was sent without.
+        let is_better = self.watches_sounding && !self.is_sounding;
+        if now < self.watched_until && !is_over && !is_better {
+            return false;
+        }
+        true
+    }
+
+    /// The one that is watched is sent now, or the packet after it, so that the time counts from now on, and the way there and back is so long.
+    pub(super) fn watch(
+        &mut self,
+        now: Moment,
+        flow: u64,
+        debt: f64,
+        way: Option<Duration>,
+    ) -> Watched {
+        let next = Duration::from_secs_f64(NEXT_WITHIN * PACKET / self.bits);
+        let time = way.map_or(next.max(WATCHED_EVERY), |way| way + LOST);
+        (self.watched_at, self.watched_until) = (Some(now), now + time);
+        self.watches_sounding = self.is_sounding;
+        Watched { flow, at: now, sent: self.sent, is_sounding: self.is_sounding, debt }
+    }
+
+    /// Nothing more is to be learned from one that is watched.
+    pub(super) fn forgets(&mut self, watched: &Watched) {
+        if self.watched_at == Some(watched.at) {
+            self.watched_until = watched.at + WATCHED_EVERY;
+            self.watches_sounding = false;
+        }
+    }
+
+    /// What to do as a packet that is watched was not acknowledged so far; `way`: how long the way there and back takes.
+    pub(super) fn not_yet(&mut self, now: Moment, watched: &Watched, way: Duration) -> NotYet {
+        let late = now.since(watched.at).saturating_sub(way);
+        let is_late = late > self.threshold().mul_f64(HELD) && !watched.is_sounding;
+        if is_late && !self.counts(now, watched.flow) {
+            self.ignores(now);
+            self.forgets(watched);
+            return NotYet::GivesUp;
+        }
+        if is_late { NotYet::Holds } else { NotYet::Waits }
+    }
+
+    /// A watched packet was acknowledged, or counts as lost. O(1).
+    pub(super) fn learns(&mut self, now: Moment, watched: &Watched, waited: Waited) -> Learned {
+        self.forgets(watched);
+        let threshold = self.threshold();
+        let waits = (waited.least + waited.most).as_secs_f64() / 2.0;
+        let sample = Sample { at: watched.at, sent: watched.sent, waited: waits };
+        let is_late = waited.least > threshold;
+        let is_in_time = waited.most <= threshold;
+        if is_late && watched.is_sounding {
+            return Learned::Nothing;
+        }
+        if is_late && !self.counts(now, watched.flow) {
+            self.ignores(now);
+            return Learned::Nothing;
+        }
+        if let Some(trial) = self.trial {
+            // One that was sent before its end says enough if it is that late.
+            let is_enough = waited.least > threshold.mul_f64(HELD) && watched.at > trial.from.at;
+            if watched.at >= trial.ends || is_enough {
+                self.trial = None;
+                let learned = self.judges(now, trial, sample, waited);
+                if is_in_time {
+                    self.comes_in_time(now, watched, sample, waited.most);
+                }
+                return learned;
+            }
+        }
+        if self.trial.is_none() {
+            self.differs(waits, threshold);
+        }
+        if is_in_time {
+            self.comes_in_time(now, watched, sample, waited.most);
+            return Learned::InTime;
+        }
+        if is_late && self.trial.is_none() {
+            return self.is_late(now, watched.flow, sample);
+        }
+        Learned::Nothing
+    }
+
+    /// What packets wait differs by that much: a queue that grows does not by much at once.
+    fn differs(&mut self, waits: f64, threshold: Duration) {
+        let difference = (waits - self.waited_last).abs().min(threshold.as_secs_f64());
+        self.difference += DIFFERENCE_GAIN * (difference - self.difference);
+        self.waited_last = waits;
+    }
+
+    /// A packet was in time: all that was sent since another that was has been carried meanwhile.
+    fn comes_in_time(&mut self, now: Moment, watched: &Watched, sample: Sample, most: Duration) {
+        self.knows(now, watched.flow);
+        (self.ignored, self.ignored_at) = (0, Moment::ZERO);
+        if watched.debt * 8.0 > self.bits * 2.0 * self.threshold().as_secs_f64() {
+            // It was to wait, and did not.
+            self.rises(self.bits * UNEXPECTED);
+        }
+        (self.in_time, self.is_in_doubt) = (Some(sample), false);
+        if !watched.is_sounding {
+            (self.late, self.fall) = (0, FALL);
+        }
+        let Some((before, carried_before)) = self.before else {
+            self.before = Some((sample, 0.0));
+            return;
+        };
+        if sample.at.since(before.at) < BETWEEN {
+            return;
+        }
+        let carried = sample.carried_since(before, most.as_secs_f64().max(before.waited));
+        self.before = Some((sample, carried));
+        // What is written at once may lie in sockets, but not in two such times alike.
+        self.rises(carried.min(carried_before));
+    }
+
+    /// So much is carried, or more. Whether that is more than was believed.
+    fn rises(&mut self, carried: f64) -> bool {
+        let most = self.bits * RISE_MAX[usize::from(!self.is_found)];
+        let risen = self.bits.max(carried.min(most));
+        let has_risen = risen > self.bits;
+        self.bits = risen;
+        self.bound();
+        has_risen
+    }
+
+    /// A packet was in time, and nothing is thought to wait before the link now: more is tried, if it is time to.
+    pub(super) fn tries(&mut self, now: Moment) {
+        if now < self.tries_at || self.trial.is_some() {
+            return;
+        }
+        let waited = self.in_time.map_or(0.0, |it| it.waited);
+        let excess = WAITS * self.threshold().as_secs_f64() / self.tried;
+        let train = 2.0 * (PACKETS + 1.0) * PACKET / (self.bits * (1.0 + self.tried));
+        let from = Sample { at: now, sent: self.sent, waited };
+        self.trial = Some(Trial { from, ends: now + Duration::from_secs_f64(excess.max(train)) });
+    }
+
+    /// What a trial has shown.
+    fn judges(&mut self, now: Moment, trial: Trial, sample: Sample, waited: Waited) -> Learned {
+        let threshold = self.threshold().as_secs_f64();
+        let is_under_load = sample.is_full_since(trial.from, self.bits);
+        self.tries_at = now + AGAIN;
+        if waited.least.as_secs_f64() - trial.from.waited > threshold / 2.0 && is_under_load {
+            let before = self.in_time.map_or(0.0, |it| sample.carried_since(it, sample.waited));
+            let carried = sample.carried_since(trial.from, sample.waited).max(before);
+            let most = self.bits * if self.is_found { RISE_MAX[0] } else { 1.0 + self.tried };
+            let carried = carried.clamp(self.bits * FALL_MAX, most);
+            let is_little = waited.least.as_secs_f64() < HELD * threshold;
+            let gain = if self.is_found && is_little { GAIN } else { 1.0 };
+            self.bits += gain * (carried - self.bits);
+            (self.is_found, self.tried) = (true, TRIED[0]);
+            self.tries_at = now + EVERY;
+            self.bound();
+            return Learned::Waits;
+        }
+        let most = waited.most.as_secs_f64();
+        if most <= threshold
+            && self.rises(sample.carried_since(trial.from, most.max(trial.from.waited)))
+        {
+            self.tried = (2.0 * self.tried).min(TRIED[1]);
+            self.tries_at = now;
+        }
+        Learned::Nothing
+    }
+
+    /// A packet was late.
+    fn is_late(&mut self, now: Moment, flow: u64, sample: Sample) -> Learned {
+        if now.since(self.late_at) > OLD {
+            self.late = 0;
+        }
+        if self.late == 0 {
+            self.late_says = 0.0;
+        }
+        // Until another of it is in time, the others say more.
+        let own = self.known.iter_mut().filter(|(known, _)| *known == flow);
+        own.for_each(|it| it.1 = Moment::NEVER);
+        self.late_says = self.says(sample).unwrap_or(self.late_says);
+        (self.late, self.late_last, self.late_at, self.is_in_doubt) =
+            (self.late + 1, Some(sample), now, true);
+        if self.late < LATE { Learned::Nothing } else { self.falls(now, sample) }
+    }
+
+    /// What is carried, by a late packet: what was sent since another left meanwhile, if the link was busy until then.
+    fn says(&self, sample: Sample) -> Option<f64> {
+        let former = self.late_last.filter(|it| self.late > 0 && sample.at > it.at);
+        if let Some(former) = former {
+            // It was with what the former waited for, and perhaps idle for a moment until this one was sent.
+            let since = sample.at.since(former.at).as_secs_f64();
+            let idle = (since - former.waited).max(0.0);
+            let time = since + sample.waited - former.waited;
+            return (idle < IDLE * time).then(|| sample.carried_since(former, sample.waited));
+        }
+        let before = self.before.map(|(it, _)| it).or(self.in_time);
+        let before = before.filter(|it| sample.at.since(it.at) < RECENT)?;
+        let is_full = sample.is_full_since(before, self.bits * USED_OF_FOUND);
+        is_full.then(|| sample.carried_since(before, sample.waited))
+    }
+
+    /// So many were late that less is carried: as much as the last of them says that can say it, else a little less.
+    fn falls(&mut self, now: Moment, sample: Sample) -> Learned {
+        let part = if self.late_says > 0.0 { self.late_says / self.bits } else { self.fall };
+        self.bits *= part.clamp(FALL_MAX, FALL);
+        self.fall = (self.fall * self.fall).max(FALL_ON);
+        (self.is_found, self.tried, self.late, self.is_in_doubt) = (true, TRIED[0], 0, false);
+        (self.in_time, self.before) = (Some(sample), None);
+        // Whose link is slower by itself is not known any more.
+        self.known = [(0, Moment::NEVER); KNOWN_MAX];
+        (self.ignored, self.ignored_at) = (0, Moment::ZERO);
+        self.tries_at = now + EVERY;
+        self.bound();
+        Learned::Waits
+    }
+
+    fn bound(&mut self) {
+        self.bits = self.bits.clamp(BOUNDS[0], BOUNDS[1]);
+    }
+
+    fn is_recent(now: Moment, at: Moment) -> bool {
+        at != Moment::NEVER && now.since(at) < KNOWN
+    }
+
+    /// Whether it says something of the link if a packet of that flow is late: one was in time, or of no flow was.
+    fn counts(&self, now: Moment, flow: u64) -> bool {
+        let mut recent = self.known.iter().filter(|(_, at)| Self::is_recent(now, *at)).peekable();
+        recent.peek().is_none() || self.ignored >= LATE || recent.any(|(known, _)| *known == flow)
+    }
+
+    /// A packet was late that says nothing by itself; one of a flow that does is looked for.
+    fn ignores(&mut self, now: Moment) {
+        if now >= self.ignored_at + OTHERS {
+            (self.ignored, self.ignored_at) = (self.ignored + 1, now);
+        }
+    }
+
+    /// A packet of that flow was in time.
+    fn knows(&mut self, now: Moment, flow: u64) {
+        let place = self.known.iter().position(|(known, _)| *known == flow);
+        let place = place.unwrap_or_else(|| {
+            self.known_next = (self.known_next + 1) % KNOWN_MAX;
+            self.known_next
+        });
+        self.known[place] = (flow, now);
+    }
+
+    /// Who waits longer is late.
+    fn threshold(&self) -> Duration {
+        let packets = PACKETS * PACKET / self.bits;
+        let threshold = NOISE + Duration::from_secs_f64(packets + DIFFERENCES * self.difference);
+        threshold.min(THRESHOLD_MAX)
+    }
+}
