@@ -12,7 +12,7 @@ use super::account::{Account, Claim};
 use super::estimate::{Estimate, Learned, NotYet};
 use super::share::Share;
 use super::virtual_queue::{VirtualQueue, on_wire};
-use super::watched::{Waited, Watched};
+use super::watched::{PACKET, Waited, Watched};
 use crate::class::{Class, ClassId};
 use crate::time::Moment;
 use std::time::Duration;
@@ -38,9 +38,6 @@ impl Sender {
         Sender { class: id, share: class.transmit, is_background: class.background }
     }
 }
-
-/// Less than this, in bytes on the wire, is nothing that waits.
-const PACKET: f64 = 1500.0;
 
 /// What a link carries, in bits a second, heads included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,8 +152,8 @@ impl Scheduler {
 
     /// Whether a packet of the background's that is sent now is to be watched, instead of one that is; `flow`: of the same connection, the same.
     /// Never where the capacity is said. O(1).
-    pub fn watches(&mut self, now: Moment, flow: u64) -> bool {
-        self.estimate.as_mut().is_some_and(|(estimate, _)| estimate.watches(now, flow))
+    pub fn watches(&self, now: Moment, flow: u64) -> bool {
+        self.estimate.as_ref().is_some_and(|(estimate, _)| estimate.watches(now, flow))
     }
 
     /// The one that is watched is sent now, or the one after it on the same connection, so that the other end is to acknowledge it; `flow`: of the same
@@ -196,7 +193,8 @@ impl Scheduler {
             }
             match learned {
                 Learned::Nothing => {}
-                Learned::InTime if self.queue.debt() >= PACKET => {}
+                // Less than a packet is nothing that waits.
+                Learned::InTime if self.queue.debt() >= PACKET / 8.0 => {}
                 Learned::InTime => estimate.tries(now),
                 Learned::Waits => self.queue.drain(now, estimate.left_since(watched, waited)),
             }

@@ -120,7 +120,7 @@ fn sent(
 pub(super) fn look(schedule: &mut Scheduler, now: Moment) -> Option<Moment> {
     WATCH.with_borrow_mut(|watch| {
         let Some(Watch::Sent(sent)) = watch else { return None };
-        let Sent { watched, end, way, socket, looks_at, .. } = sent;
+        let Sent { watched, end, way, socket, looks_at } = sent;
         if now < *looks_at {
             return Some(*looks_at);
         }

@@ -303,7 +303,7 @@ fn a_gateway_finds_what_the_link_carries_and_follows_it() {
     for (rate, carries) in [("20mbit", 20.0), ("5mbit", 5.0), ("20mbit", 20.0)] {
         shape(rate, "change");
         eventually(&format!("it finds {rate}"), || (0.75..1.15).contains(&(found() / carries)));
-        // What goes besides is not held up by a queue that the background has built.
+        // What goes besides is whole.
         assert_eq!(got(&network, "site"), 200_000);
     }
 }
