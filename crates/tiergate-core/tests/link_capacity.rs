@@ -4,7 +4,7 @@ use fastrand::Rng;
 use std::time::Duration;
 use tiergate_core::class::ClassId;
 use tiergate_core::time::Moment;
-use tiergate_core::transmit::{Capacity, Scheduler, Sender, Waited, Watched};
+use tiergate_core::transmit::{Capacity, Heads, Scheduler, Sender, Waited, Watched};
 
 const SITE: ClassId = ClassId(0);
 const BATCH: ClassId = ClassId(1);
@@ -105,18 +105,22 @@ impl World {
     /// An answer of the site's, of 10 to 20 KB.
     fn site_sends(&mut self) {
         let bytes = self.random.u64(10_000..20_000);
-        self.schedule.charge(self.now, bytes);
+        self.schedule.charge(self.now, bytes, Heads::of(false, true));
         let [took, alone] = [&mut self.link, &mut self.alone]
             .map(|link| link.send(self.now, bytes).since(self.now).as_secs_f64());
         self.site.push((took, alone));
         self.sent_site += bytes;
         let gap = -15_700.0 / self.asked * self.random.f64().max(1e-12).ln();
-        self.next_site = self.now + Duration::from_secs_f64(gap);
+        // A second without any would say nothing.
+        self.next_site = self.now + Duration::from_secs_f64(gap.min(0.5));
     }
 
     /// A packet of the background's.
     fn batch_sends(&mut self) {
-        let bytes = self.schedule.take(self.now, BATCH, 1 << 20).expect("it was called");
+        let bytes = self
+            .schedule
+            .take(self.now, BATCH, 1 << 20, Heads::of(false, true))
+            .expect("it was called");
         let left = self.link.send(self.now, bytes);
         self.carried += bytes;
         if self.begun == Some(self.flow) {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::time::Duration;
 use tiergate_core::class::ClassId;
 use tiergate_core::time::Moment;
-use tiergate_core::transmit::{Capacity, Scheduler, Sender, Share};
+use tiergate_core::transmit::{Capacity, Heads, Scheduler, Sender, Share};
 
 /// Of a link of 10 Mb/s: bytes on the wire in a second that may be used, and a packet's.
 const CAPACITY: u64 = 10_000_000;
@@ -73,7 +73,7 @@ impl World {
                     if self.alone {
                         self.schedule.waits_no_more(self.now, class);
                     }
-                    self.schedule.take(self.now, class, 1400).expect("it was called");
+                    self.schedule.take(self.now, class, 1400, heads()).expect("it was called");
                     if self.alone {
                         self.schedule.waits(self.now, class);
                     }
@@ -89,6 +89,11 @@ impl World {
         let whole = RATE * ms as f64 / 1e3;
         self.run(ms).iter().map(|it| it / whole).collect()
     }
+}
+
+/// Of answers by TLS: 97 bytes a packet.
+fn heads() -> Heads {
+    Heads::of(false, true)
 }
 
 fn near(parts: &[f64], wanted: &[f64]) {
@@ -166,7 +171,7 @@ fn the_background_and_classes_of_which_nothing_is_said_have_what_is_left() {
     world.want(&[true, false, true]);
     let before = world.sent();
     for _ in 0..2000 {
-        world.schedule.charge(world.now, 503);
+        world.schedule.charge(world.now, 503, heads());
         world.run(1);
     }
     let parts: Vec<f64> =
@@ -226,10 +231,10 @@ fn who_needs_no_turn_any_more_is_called_at_once_and_charged() {
     world.want(&[true, true]);
     world.run(500);
     world.schedule.set(world.now, SAID, &[sender(0, None), batch]);
-    world.schedule.charge(world.now, 1_000_000);
+    world.schedule.charge(world.now, 1_000_000, heads());
     assert_eq!(world.schedule.next(world.now, |_| true), Ok(ClassId(0)));
-    assert_eq!(world.schedule.take(world.now, ClassId(0), 100_000), Ok(100_000));
-    assert!(world.schedule.take(world.now, ClassId(1), 1400).is_err(), "it is in debt");
+    assert_eq!(world.schedule.take(world.now, ClassId(0), 100_000, heads()), Ok(100_000));
+    assert!(world.schedule.take(world.now, ClassId(1), 1400, heads()).is_err(), "it is in debt");
     // Also where another such class waits on another thread.
     let mut world = World::of(&[sender(0, Some(weighing(1.0))), sender(1, None), batch_of(2)]);
     world.want(&[true, true, true]);
@@ -240,9 +245,9 @@ fn who_needs_no_turn_any_more_is_called_at_once_and_charged() {
     let mut world = World::of(&[sender(0, Some(weighing(1.0)))]);
     world.run(1);
     world.now = Moment::from_millis(2);
-    assert_eq!(world.schedule.take(world.now, ClassId(0), 1400), Ok(1400));
-    world.schedule.give_back(1400);
-    assert_eq!(world.schedule.take(world.now, ClassId(0), 1400), Ok(1400));
+    assert_eq!(world.schedule.take(world.now, ClassId(0), 1400, heads()), Ok(1400));
+    world.schedule.give_back(1400, heads());
+    assert_eq!(world.schedule.take(world.now, ClassId(0), 1400, heads()), Ok(1400));
 }
 
 #[test]
@@ -254,8 +259,8 @@ fn whom_no_claim_is_left_to_another_thread_waits_for() {
     let next = world.schedule.next(now, |class| class == ClassId(1));
     let again = next.expect_err("the first comes first, on another thread").since(now);
     assert!(again > Duration::ZERO && again < Duration::from_millis(5), "{again:?}");
-    assert!(world.schedule.take(now, ClassId(1), 1400).is_err());
-    assert_eq!(world.schedule.take(now, ClassId(0), 1400), Ok(1400));
+    assert!(world.schedule.take(now, ClassId(1), 1400, heads()).is_err());
+    assert_eq!(world.schedule.take(now, ClassId(0), 1400, heads()), Ok(1400));
 }
 
 proptest! {

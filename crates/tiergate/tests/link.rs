@@ -125,6 +125,35 @@ fn background_answers_share_it() {
     assert!(ends[0] > 0.7 * ends[7], "{ends:?}");
 }
 
+/// Before a link that is short, the origin is soon done with a background answer: what waits for the link then is not in its way, and the next may start.
+#[test]
+fn what_waits_for_the_link_is_not_in_progress_at_the_origin() {
+    let origin = origin();
+    let origin_keys = "slots = \"adaptive\"".into();
+    let policy = Policy { origin: origin_keys, ..policy(&origin.server(), Some(CAPACITY)) };
+    let gateway = Gateway::start(&policy);
+    let end = Instant::now() + Duration::from_secs(4);
+    let (mut looks, mut idle) = (0, 0);
+    thread::scope(|scope| {
+        for _ in 0..5 {
+            scope.spawn(|| {
+                while Instant::now() < end {
+                    get(&gateway, "/batch/100000");
+                }
+            });
+        }
+        while Instant::now() < end {
+            get(&gateway, "/site/1000");
+            thread::sleep(Duration::from_millis(30));
+            let running = gateway.number("/background/0/running");
+            looks += 1;
+            idle += u64::from(running == 0);
+        }
+    });
+    assert!(idle > looks * 2 / 3, "{idle} of {looks} times nothing was in progress");
+    gateway.assert_conserved();
+}
+
 #[test]
 fn a_client_that_takes_nothing_or_leaves_holds_nobody_up() {
     let origin = origin();

@@ -43,7 +43,7 @@ impl Condition {
     }
 
     /// Whether the condition asks for nothing: every request has a path.
-    pub(super) fn is_always_true(&self) -> bool {
+    pub fn is_always_true(&self) -> bool {
         self.part == Part::Path && self.any_of.contains(&Matcher::Pattern(Pattern::Any))
     }
 

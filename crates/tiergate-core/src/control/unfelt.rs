@@ -15,6 +15,11 @@ use std::time::Duration;
 
 /// How much longer the foreground may take because of the background, in ln.
 const TOLERATED: f64 = 0.06;
+/// What is added to what a request takes, about as much as its way over the Internet at least: to an origin that answers within a fraction of a millisecond, the effect would else be
+/// of microseconds, which no client feels.
+const WAY: Duration = Duration::from_millis(1);
+/// For the alarm, requests of less than so many seconds are all alike.
+const SHORTEST: f64 = 1e-4;
 /// How many standard errors of the effect are counted in.
 const DOUBT: f64 = 0.25;
 /// What is thought of the effect of one background request before anything is known: 0, give or take so much, in ln.
@@ -85,6 +90,8 @@ struct Turn {
     /// Requests of the foreground that came in it and were answered, and the sum of what they took in ln, beside what is usual.
     requests: u32,
     sum: f64,
+    /// The same without [`WAY`].
+    raw: f64,
     /// Background requests in progress, times seconds.
     work: f64,
     /// How long it lasted, once it is over.
@@ -279,15 +286,17 @@ impl Unfelt {
         if self.usual.len() <= lane.index() {
             self.usual.resize(lane.index() + 1, Usual::default());
         }
-        let x = match took {
-            None => UNANSWERED,
+        let (x, raw) = match took {
+            None => (UNANSWERED, UNANSWERED),
             Some(took) => {
-                let ln = took.as_secs_f64().max(1e-6).ln();
+                let ln = (took + WAY).as_secs_f64().ln();
                 let usual = &mut self.usual[lane.index()];
-                let x = ln - *usual.ln.get_or_insert(ln);
+                let usually = *usual.ln.get_or_insert(ln);
+                let x = ln - usually;
                 usual.requests += 1;
                 usual.sum += x;
-                x
+                let without = |seconds: f64| (seconds - WAY.as_secs_f64()).max(SHORTEST);
+                (x, (without(ln.exp()) / without(usually.exp())).ln())
             }
         };
         self.variance += VARIANCE_STEP * (x * x - self.variance);
@@ -296,9 +305,11 @@ impl Unfelt {
         if let Some(turn) = self.turns.iter_mut().rev().find(came_in) {
             turn.requests += 1;
             turn.sum += x;
+            turn.raw += raw;
         }
         let turn = *self.present();
-        if turn.is_with && turn.requests >= ALARM.0 && turn.mean() > ALARM.1 && turn.work > 0.0 {
+        let raw = turn.raw / f64::from(turn.requests.max(1));
+        if turn.is_with && turn.requests >= ALARM.0 && raw > ALARM.1 && turn.work > 0.0 {
             self.most = (ALARMED * self.most).max(LEAST);
             self.next_turn(self.seen);
         }
@@ -489,6 +500,22 @@ mod tests {
             let effect = each * law.most();
             assert!((0.02..0.1).contains(&effect), "{each}: {effect} {felt:?}");
         }
+    }
+
+    #[test]
+    fn an_origin_that_answers_at_once_has_its_alarm_too() {
+        let mut law = Unfelt::new(Moment::from_millis(1));
+        let mut answer = |from: u64, micros: u64| {
+            for step in from..from + 100 {
+                let now = Moment::from_millis(step * 10);
+                law.pass(now, 1, 1000);
+                law.answered(now, LANE, Some(Duration::from_micros(micros)));
+            }
+            law.most()
+        };
+        let most = answer(1, 300);
+        // Three times as long, which the background may be the cause of: less of it at once.
+        assert!(answer(101, 1000) <= 0.5 * most, "of {most}");
     }
 
     #[test]

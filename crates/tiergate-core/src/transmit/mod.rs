@@ -3,6 +3,7 @@
 //! | file | what it has |
 //! |---|---|
 //! | `virtual_queue` | when the link has room |
+//! | `heads` | what stands around an answer's bytes on the wire |
 //! | `estimate` | what the link carries, where nobody says it |
 //! | `watched` | the packets that say it |
 //! | `share` | what a policy says of a class: what it is sure of, and its part of the rest |
@@ -12,6 +13,7 @@
 
 mod account;
 mod estimate;
+mod heads;
 mod scheduler;
 mod share;
 mod tree;
@@ -19,6 +21,7 @@ mod virtual_queue;
 mod watched;
 
 pub use account::Account;
+pub use heads::Heads;
 pub use scheduler::{Capacity, NotNow, Scheduler, Sender};
 pub use share::Share;
 pub use tree::Tree;

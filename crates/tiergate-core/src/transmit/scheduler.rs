@@ -10,8 +10,9 @@
 
 use super::account::{Account, Claim};
 use super::estimate::{Estimate, Learned, NotYet};
+use super::heads::Heads;
 use super::share::Share;
-use super::virtual_queue::{VirtualQueue, on_wire};
+use super::virtual_queue::VirtualQueue;
 use super::watched::{PACKET, Waited, Watched};
 use crate::class::{Class, ClassId};
 use crate::time::Moment;
@@ -125,6 +126,11 @@ impl Scheduler {
         self.is_shared
     }
 
+    /// How many bytes it sends in so long, heads included.
+    pub fn carries_in(&self, time: Duration) -> u64 {
+        (self.queue.rate() * time.as_secs_f64()) as u64
+    }
+
     /// The account of a class, if it ever took a turn or is of the policy.
     pub fn of(&self, class: ClassId) -> Option<&Account> {
         self.accounts.get(class.index())
@@ -139,10 +145,10 @@ impl Scheduler {
     }
 
     /// Who takes no turns writes so many bytes. O(1).
-    pub fn charge(&mut self, now: Moment, bytes: u64) {
+    pub fn charge(&mut self, now: Moment, bytes: u64, heads: Heads) {
         self.adjust(now);
-        self.sends(bytes);
-        self.queue.charge(now, bytes);
+        self.sends(heads.on_wire(bytes));
+        self.queue.charge(now, bytes, heads);
     }
 
     /// What the link is thought to carry, in bits a second, where that is to be found.
@@ -210,9 +216,9 @@ impl Scheduler {
     /// the last of an odd number only after some time.
     pub const RUN: u32 = 16;
 
-    fn sends(&mut self, bytes: u64) {
+    fn sends(&mut self, on_wire: f64) {
         if let Some((estimate, _)) = &mut self.estimate {
-            estimate.sends(on_wire(bytes));
+            estimate.sends(on_wire);
         }
     }
 
@@ -254,7 +260,13 @@ impl Scheduler {
     ///
     /// # Errors
     /// None now: it is to wait.
-    pub fn take(&mut self, now: Moment, class: ClassId, wanted: u64) -> Result<u64, NotNow> {
+    pub fn take(
+        &mut self,
+        now: Moment,
+        class: ClassId,
+        wanted: u64,
+        heads: Heads,
+    ) -> Result<u64, NotNow> {
         self.adjust(now);
         self.pass(now);
         let (had, had_background) = (self.had, self.had_background);
@@ -263,28 +275,29 @@ impl Scheduler {
             account.joins(if account.is_background { had_background } else { had });
         }
         if self.is_free(class) {
-            self.charge(now, wanted);
+            self.charge(now, wanted, heads);
             return Ok(wanted);
         }
         if self.first(Some(class)) != Some(class) {
             return Err(NotNow);
         }
-        let bytes = match (self.queue.take(now, wanted), &self.estimate) {
+        let bytes = match (self.queue.take(now, wanted, heads), &self.estimate) {
             (Ok(bytes), _) => {
                 self.background_sends(now, false);
                 bytes
             }
             (Err(_), Some((it, _))) if now >= it.sounds_at().max(self.queue.held_until()) => {
-                let bytes = self.queue.sound(now, wanted);
+                let bytes = self.queue.sound(now, wanted, heads);
                 self.background_sends(now, true);
                 bytes
             }
             (Err(_), _) => return Err(NotNow),
         };
-        self.sends(bytes);
+        let on_wire = heads.on_wire(bytes);
+        self.sends(on_wire);
         let account = self.account(now, class);
         let claim = account.claim();
-        account.spend(now, on_wire(bytes));
+        account.spend(now, on_wire);
         // What it had before this: who joins now is as far as who is served.
         match claim {
             Some(Claim::Rest(it)) => self.had = self.had.max(it),
@@ -326,11 +339,11 @@ impl Scheduler {
     }
 
     /// So many bytes that were taken were not written: others may have them. They are the class's all the same, which has asked for them.
-    pub fn give_back(&mut self, bytes: u64) {
+    pub fn give_back(&mut self, bytes: u64, heads: Heads) {
         if let Some((estimate, _)) = &mut self.estimate {
-            estimate.sends(-on_wire(bytes));
+            estimate.sends(-heads.on_wire(bytes));
         }
-        self.queue.give_back(bytes);
+        self.queue.give_back(bytes, heads);
     }
 
     /// Whether the class takes no turns any more, though answers of it may still wait for one.

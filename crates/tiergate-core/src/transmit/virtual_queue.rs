@@ -8,20 +8,22 @@
 //! Source: virtual queues as of Gibbens and Kelly (1999) and Kunniyur and Srikant's AVQ (2001); what is to be achieved is Eggert and Heidemann's
 //! background service (1999), §4, whose rate limit left the idle part of the link unused.
 
+use super::heads::{Heads, SEGMENT};
 use crate::time::Moment;
 use std::time::Duration;
 
 /// The part of the link that both may use: the rest empties the queue.
 const PART: f64 = 0.98;
-/// Bytes of payload that go into one packet, with what TLS and HTTP/2 put around them, and what else of it is on the wire: heads of Ethernet,
-/// IP, TCP with a time stamp, TLS and HTTP/2.
-const SEGMENT: u64 = 1400;
-const HEADS: u64 = 97;
 /// Who takes turns takes one segment at a time, or as many as the link carries in so long: a wake-up for each packet of a fast link costs more than it
 /// gains. While only the background does, others have to wait for no more than that; else they have their turns.
 const QUANTUM: Duration = Duration::from_micros(100);
 const QUANTUM_OF_ALL: Duration = Duration::from_micros(500);
-/// Tokens that are saved up while nobody sends: so many quanta.
+/// What a packet of the background takes on a slow link, if it can be as short, as others may have to wait for it: there less goes into one. A packet of 1,500 bytes takes
+/// 1.2 ms of 10 Mb/s, where an answer of 8 KiB takes 7.
+const PACKET: Duration = Duration::from_micros(700);
+/// But not less payload than so many bytes: the rest are heads, and what is smaller other systems take for the end of what is sent, and acknowledge late.
+const LEAST: u64 = 560;
+/// Tokens that are saved up while nobody sends: so many quanta, and so many full packets.
 const SAVED: f64 = 2.0;
 /// Less than this is missing where a time has been rounded down, in bytes.
 const ROUNDING: f64 = 1.0;
@@ -43,11 +45,6 @@ pub(super) struct VirtualQueue {
     quantum: u64,
 }
 
-/// Bytes on the wire of so many that are written at once.
-pub(super) fn on_wire(bytes: u64) -> f64 {
-    bytes as f64 + (HEADS * bytes.div_ceil(SEGMENT)) as f64
-}
-
 impl VirtualQueue {
     /// Of a link that carries so many bits a second, at least 1, heads included. It is empty.
     pub(super) fn new(now: Moment, capacity: u64) -> Self {
@@ -62,28 +59,33 @@ impl VirtualQueue {
         self.pass(now);
         self.rate = PART * capacity.max(1) as f64 / 8.0;
         let quantum = if is_of_all { QUANTUM_OF_ALL } else { QUANTUM };
-        let segments = self.rate * quantum.as_secs_f64() / (SEGMENT + HEADS) as f64;
-        self.quantum = SEGMENT * (segments as u64).max(1);
+        let segment = Heads::USUAL.on_wire(SEGMENT);
+        let segments = (self.rate * quantum.as_secs_f64() / segment) as u64;
+        let packet = self.rate * PACKET.as_secs_f64() - (segment - SEGMENT as f64);
+        self.quantum = match segments {
+            0 if !is_of_all => (packet.max(0.0) as u64).clamp(LEAST, SEGMENT),
+            _ => SEGMENT * segments.max(1),
+        };
         self.tokens = self.tokens.clamp(-self.debt_max(), self.saved_max());
     }
 
     /// The foreground writes so many bytes. O(1).
-    pub(super) fn charge(&mut self, now: Moment, bytes: u64) {
+    pub(super) fn charge(&mut self, now: Moment, bytes: u64, heads: Heads) {
         self.pass(now);
-        self.tokens = (self.tokens - on_wire(bytes)).max(-self.debt_max());
+        self.tokens = (self.tokens - heads.on_wire(bytes)).max(-self.debt_max());
     }
 
     /// The background wants to write so many bytes, at least 1: how many it may. O(1).
     ///
     /// # Errors
     /// None now, and when to ask again if the foreground sends nothing until then.
-    pub(super) fn take(&mut self, now: Moment, wanted: u64) -> Result<u64, Moment> {
+    pub(super) fn take(&mut self, now: Moment, wanted: u64, heads: Heads) -> Result<u64, Moment> {
         self.pass(now);
         let bytes = wanted.clamp(1, self.quantum);
-        let missing = on_wire(bytes) - self.tokens;
+        let missing = heads.on_wire(bytes) - self.tokens;
         // What is earned in a part of a nanosecond is not waited for.
         if missing <= ROUNDING && now >= self.held_until {
-            self.tokens -= on_wire(bytes);
+            self.tokens -= heads.on_wire(bytes);
             return Ok(bytes);
         }
         Err((now + Duration::from_secs_f64(missing.max(0.0) / self.rate)).max(self.held_until))
@@ -92,7 +94,7 @@ impl VirtualQueue {
     /// When there will be tokens for as much as is taken at a time, if the foreground sends nothing until then.
     pub(super) fn ready_at(&mut self, now: Moment) -> Moment {
         self.pass(now);
-        let missing = (on_wire(self.quantum) - self.tokens).max(0.0);
+        let missing = (self.turn() - self.tokens).max(0.0);
         (now + Duration::from_secs_f64(missing / self.rate)).max(self.held_until)
     }
 
@@ -103,7 +105,7 @@ impl VirtualQueue {
 
     /// How long what is taken at a time takes on the link.
     pub(super) fn time_of_turn(&self) -> Duration {
-        Duration::from_secs_f64(on_wire(self.quantum) / self.rate)
+        Duration::from_secs_f64(self.turn() / self.rate)
     }
 
     /// So many bytes on the wire wait before the link, and are to leave before the background sends more.
@@ -126,9 +128,9 @@ impl VirtualQueue {
     }
 
     /// The background takes two packets though there is no room.
-    pub(super) fn sound(&mut self, now: Moment, wanted: u64) -> u64 {
+    pub(super) fn sound(&mut self, now: Moment, wanted: u64, heads: Heads) -> u64 {
         let bytes = wanted.clamp(1, 2 * SEGMENT);
-        self.charge(now, bytes);
+        self.charge(now, bytes, heads);
         bytes
     }
 
@@ -143,12 +145,17 @@ impl VirtualQueue {
     }
 
     /// So many bytes that were taken were not written.
-    pub(super) fn give_back(&mut self, bytes: u64) {
-        self.tokens = (self.tokens + on_wire(bytes)).min(self.saved_max());
+    pub(super) fn give_back(&mut self, bytes: u64, heads: Heads) {
+        self.tokens = (self.tokens + heads.on_wire(bytes)).min(self.saved_max());
     }
 
     fn saved_max(&self) -> f64 {
-        SAVED * on_wire(self.quantum)
+        SAVED * self.turn().max(Heads::MOST.on_wire(SEGMENT))
+    }
+
+    /// What is taken at a time, on the wire.
+    fn turn(&self) -> f64 {
+        Heads::MOST.on_wire(self.quantum)
     }
 
     fn debt_max(&self) -> f64 {
@@ -167,6 +174,7 @@ mod tests {
     use super::*;
 
     const LINK: u64 = 10_000_000;
+    const HEADS: Heads = Heads::USUAL;
     /// Bytes a second on the wire.
     const RATE: f64 = PART * LINK as f64 / 8.0;
 
@@ -176,12 +184,12 @@ mod tests {
         let (mut now, end) = (Moment::ZERO, Moment::from_millis(1000));
         let (mut carried, mut next) = (0.0, Moment::from_millis(1));
         while now < end {
-            match queue.take(now, u64::MAX) {
-                Ok(bytes) => carried += on_wire(bytes),
+            match queue.take(now, u64::MAX, HEADS) {
+                Ok(bytes) => carried += HEADS.on_wire(bytes),
                 Err(at) => now = at.min(next).max(now + Duration::from_nanos(1)),
             }
             if now >= next {
-                queue.charge(now, foreground);
+                queue.charge(now, foreground, HEADS);
                 next = next + Duration::from_millis(1);
             }
         }
@@ -200,14 +208,14 @@ mod tests {
     #[test]
     fn a_debt_is_paid_before_the_background_sends() {
         let mut queue = VirtualQueue::new(Moment::ZERO, LINK);
-        // A hundred packets: 149,700 bytes, which take 122.2 ms, and the one to be sent 1.2.
-        queue.charge(Moment::ZERO, 140_000);
-        let Err(at) = queue.take(Moment::ZERO, 1400) else { panic!("it is in debt") };
-        assert_eq!(at.since(Moment::ZERO).as_millis(), 123);
-        assert!(queue.take(at - Duration::from_micros(10), 1400).is_err());
-        assert_eq!(queue.take(at + Duration::from_micros(10), 1400), Ok(1400));
+        // A hundred packets: 149,700 bytes, which take 122.2 ms, and the one to be sent 0.7.
+        queue.charge(Moment::ZERO, 140_000, HEADS);
+        let Err(at) = queue.take(Moment::ZERO, 1400, HEADS) else { panic!("it is in debt") };
+        assert_eq!(at.since(Moment::ZERO).as_millis(), 122);
+        assert!(queue.take(at - Duration::from_micros(10), 1400, HEADS).is_err());
+        assert_eq!(queue.take(at + Duration::from_micros(10), 1400, HEADS), Ok(760));
         // However much was sent, the debt is a second's at most.
-        queue.charge(at, u64::MAX / 4);
+        queue.charge(at, u64::MAX / 4, HEADS);
         assert!(queue.ready_at(at).since(at).as_secs_f64() < 1.01);
         // Also of another link.
         queue.set(at, LINK / 100, false);
@@ -218,8 +226,38 @@ mod tests {
     fn what_is_saved_is_bounded() {
         let mut queue = VirtualQueue::new(Moment::ZERO, LINK);
         let now = Moment::from_millis(100_000);
-        assert_eq!([queue.take(now, u64::MAX), queue.take(now, 1000)], [Ok(1400), Ok(1000)]);
-        assert!(queue.take(now, 1400).is_err());
+        // As many bytes as two full packets have.
+        for wanted in [u64::MAX, 760, 1000] {
+            assert_eq!(queue.take(now, wanted, HEADS), Ok(760));
+        }
+        assert!(queue.take(now, 760, HEADS).is_err());
+    }
+
+    #[test]
+    fn a_packet_of_the_background_s_is_short_where_the_link_is_slow() {
+        let now = Moment::from_millis(100_000);
+        for (bits, bytes) in [(20_000_000, 1400), (10_000_000, 760), (100_000, 560)] {
+            let mut queue = VirtualQueue::new(Moment::ZERO, bits);
+            assert_eq!(queue.take(now, u64::MAX, HEADS), Ok(bytes), "{bits}");
+            // Where all have turns, nobody waits for it out of turn.
+            queue.set(now, bits, true);
+            assert_eq!(queue.take(now + Duration::from_secs(1), u64::MAX, HEADS), Ok(1400));
+        }
+    }
+
+    #[test]
+    fn who_is_called_has_his_turn_whatever_his_heads() {
+        for bits in [100_000, 1_000_000, 10_000_000, 1_000_000_000] {
+            for heads in [Heads::of(false, false), Heads::of(true, true)] {
+                let mut queue = VirtualQueue::new(Moment::ZERO, bits);
+                let mut now = Moment::ZERO;
+                queue.charge(now, 10_000, heads);
+                for _ in 0..20 {
+                    now = queue.ready_at(now);
+                    assert!(queue.take(now, u64::MAX, heads).is_ok(), "{bits} {heads:?}");
+                }
+            }
+        }
     }
 
     #[test]
@@ -227,7 +265,7 @@ mod tests {
         let mut queue = VirtualQueue::new(Moment::ZERO, 10_000_000_000);
         let now = Moment::from_millis(1);
         // 81 packets are carried in 100 µs.
-        assert_eq!(queue.take(now, u64::MAX), Ok(81 * 1400));
-        assert_eq!(queue.take(now, 10), Ok(10));
+        assert_eq!(queue.take(now, u64::MAX, HEADS), Ok(81 * 1400));
+        assert_eq!(queue.take(now, 10, HEADS), Ok(10));
     }
 }

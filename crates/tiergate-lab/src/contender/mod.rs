@@ -37,6 +37,10 @@ pub(crate) enum Contender {
     Fixed,
     /// The same, which finds by itself what it is told elsewhere. Only where an experiment names it.
     Estimate,
+    /// The same with a fixed number of slots for what else is found while running. Only where an experiment names it.
+    Pool,
+    /// The same with a fixed rate for what else is found while running. Only where an experiment names it.
+    Rate,
     /// The same with a feature switched off: what a promise is worth. Only where promises are checked for that.
     Off,
     /// HAProxy.
@@ -75,7 +79,10 @@ impl Contender {
 
     /// Whether it is what is built here with another policy, which takes part only where it is named.
     pub(crate) fn is_variant(self) -> bool {
-        matches!(self, Self::Fifo | Self::Fixed | Self::Estimate | Self::Off)
+        matches!(
+            self,
+            Self::Fifo | Self::Fixed | Self::Estimate | Self::Pool | Self::Rate | Self::Off
+        )
     }
 
     /// What it is and which of its mechanisms are used, in one line.
@@ -89,6 +96,14 @@ impl Contender {
             Self::Fixed => "Tiergate with fixed rates, found by search: the same, without control",
             Self::Estimate => {
                 "Tiergate that finds what the link carries by itself: the same, without being told"
+            }
+            Self::Pool => {
+                "Tiergate with a fixed number of slots for the background, and no more than that: \
+                 Eggert and Heidemann's first mechanism"
+            }
+            Self::Rate => {
+                "Tiergate with a fixed rate for the background, and no more than that: Eggert and \
+                 Heidemann's third mechanism"
             }
             Self::Off => "Tiergate with the same configuration, a feature switched off",
             Self::Haproxy => {
@@ -180,7 +195,7 @@ impl Contender {
     pub(crate) fn template(self) -> &'static str {
         match self {
             Self::None => "",
-            Self::Tiergate | Self::Fixed | Self::Estimate | Self::Off => {
+            Self::Tiergate | Self::Fixed | Self::Estimate | Self::Pool | Self::Rate | Self::Off => {
                 include_str!("../../peers/lab/tiergate.toml")
             }
             Self::Fifo => include_str!("../../peers/lab/fifo.toml"),
@@ -274,7 +289,7 @@ mod tests {
         assert!(
             Contender::parse("varnish")
                 .unwrap_err()
-                .contains("none, tiergate, fifo, fixed, estimate, off, haproxy")
+                .contains("none, tiergate, fifo, fixed, estimate, pool, rate, off, haproxy")
         );
     }
 

@@ -427,9 +427,10 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_switched_off_leaves_a_whole_policy() {
-        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 8080));
+        let addresses =
+            [8080, 8081, 8082].map(|port| std::net::SocketAddr::from(([127, 0, 0, 1], port)));
         let dir = Path::new("/scratch");
-        let place = crate::contender::Place::new(dir, [address; 3], None);
+        let place = crate::contender::Place::new(dir, addresses, None);
         for experiment in all() {
             let own = experiment.policy.get(Contender::Tiergate.name()).map(|file| {
                 std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()

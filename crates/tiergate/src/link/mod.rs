@@ -29,7 +29,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tiergate_core::plan::Plan;
 use tiergate_core::time::Moment;
-use tiergate_core::transmit::{Capacity, Scheduler, Sender};
+use tiergate_core::transmit::{Capacity, Heads, Scheduler, Sender};
 use turns::Comes;
 pub use turns::Turn;
 
@@ -51,6 +51,8 @@ pub struct Link {
 
 /// How long who waits for the link is not looked at, at most.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
+/// For how long the link is to have something to send of answers that hold no slot at the origin: most turns in which none may start are shorter.
+const STOCK: Duration = Duration::from_secs(2);
 /// Bytes that are taken at a time where nothing is known of the link any more.
 const UNBOUND: u64 = 1 << 16;
 
@@ -141,18 +143,26 @@ impl Link {
     }
 
     /// So many bytes that waited for no turn have been written.
-    pub fn charge(&self, bytes: u64) {
+    pub fn charge(&self, bytes: u64, heads: Heads) {
         if let Some(schedule) = &mut *self.schedule.lock().expect(HELD) {
-            schedule.charge(clock::now(), bytes);
+            schedule.charge(clock::now(), bytes, heads);
         }
     }
 
+    /// The origin is done with an answer of the background's, of which so many bytes are still to be sent: whether it may wait for the link without a
+    /// slot. Each of the threads has its part of what may. Some are to, so that the link is in use while the origin has nothing of the background to do; not all that there are.
+    pub(crate) fn is_in_stock(&self, turn: &mut Turn, bytes: u64, threads: usize) -> bool {
+        let schedule = self.schedule.lock().expect(HELD);
+        let part = |it: &Scheduler| it.carries_in(STOCK) / threads.max(1) as u64;
+        schedule.as_ref().is_none_or(|it| turn.is_in_stock(bytes, part(it)))
+    }
+
     /// So many bytes that an answer took in its turns were not written.
-    pub fn give_back(&self, bytes: u64) {
+    pub fn give_back(&self, turn: &Turn, bytes: u64) {
         if bytes > 0
             && let Some(schedule) = &mut *self.schedule.lock().expect(HELD)
         {
-            schedule.give_back(bytes);
+            schedule.give_back(bytes, turn.heads());
         }
     }
 
@@ -166,7 +176,7 @@ impl Link {
         let was_last = comes == (Comes::Called { is_last: true });
         if comes != Comes::TooEarly {
             let taken = match self.is_known() {
-                true => schedule.take(now, turn.class(), wanted).ok(),
+                true => schedule.take(now, turn.class(), wanted, turn.heads()).ok(),
                 // A reload has taken the bound away; another may set it again.
                 false => Some(UNBOUND),
             };

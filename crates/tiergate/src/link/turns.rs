@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tiergate_core::class::{Class, ClassId};
+use tiergate_core::transmit::Heads;
 
 /// Where an answer stands.
 #[derive(Debug, Default)]
@@ -56,6 +57,8 @@ struct Table {
     queues: Vec<Queue>,
     /// How many stand in all of them.
     len: usize,
+    /// Bytes of answers that wait without a slot at the origin.
+    stock: u64,
     /// A class began to wait since the caller looked.
     has_changed: bool,
     /// The task that calls them, while it waits for that.
@@ -134,21 +137,35 @@ pub(super) enum Comes {
 pub struct Turn {
     class: ClassId,
     client: SocketAddr,
+    heads: Heads,
     /// Whether the class has no more than its part of the link, so that answers of it pile up.
     is_held: bool,
     place: Option<usize>,
     /// How many packets of it are to be sent before another's.
     run: u32,
+    /// Whether it waits without a slot, and what it has of the stock: the bytes that are left of it.
+    is_in_stock: bool,
+    stock: u64,
     /// What its client had left of its time when it began to wait.
     paused: Option<Duration>,
 }
 
 impl Turn {
     /// Of an answer of that class, to a client's connection from that address.
-    pub fn new(id: ClassId, class: Option<&Class>, client: SocketAddr) -> Self {
+    pub fn new(id: ClassId, class: Option<&Class>, client: SocketAddr, heads: Heads) -> Self {
         let is_bounded = |class: &Class| class.transmit.is_some_and(|it| !it.extra);
         let is_held = class.is_some_and(|class| class.background || is_bounded(class));
-        Turn { class: id, client, is_held, place: None, run: 0, paused: None }
+        Turn {
+            class: id,
+            client,
+            heads,
+            is_held,
+            place: None,
+            run: 0,
+            is_in_stock: false,
+            stock: 0,
+            paused: None,
+        }
     }
 
     /// Whether answers like it pile up by design.
@@ -173,9 +190,36 @@ impl Turn {
         self.run = if self.run == 0 { of - 1 } else { self.run.min(of) - 1 };
     }
 
+    /// The origin is done with it, and so many bytes of it are still to be sent: whether it may wait without a slot, if no more
+    /// than so many bytes are to do so on this thread. Once it may, it does until its end.
+    pub(super) fn is_in_stock(&mut self, bytes: u64, most: u64) -> bool {
+        TABLE.with_borrow_mut(|table| {
+            if !self.is_in_stock && table.stock + bytes <= most {
+                self.is_in_stock = true;
+                self.stock = bytes;
+                table.stock += bytes;
+            }
+        });
+        self.is_in_stock
+    }
+
+    /// So many bytes of it are left for the link; none, while it waits for its client.
+    pub fn leaves(&mut self, bytes: u64) {
+        let gone = self.stock.saturating_sub(bytes);
+        if gone > 0 {
+            self.stock -= gone;
+            TABLE.with_borrow_mut(|table| table.stock -= gone);
+        }
+    }
+
     /// Of the same connection, the same.
     pub(super) fn flow(&self) -> u64 {
         flow_of(self.client)
+    }
+
+    /// Of each of its packets.
+    pub(super) fn heads(&self) -> Heads {
+        self.heads
     }
 
     pub(super) fn class(&self) -> ClassId {
@@ -233,8 +277,9 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let Some(place) = self.place else { return };
         // The thread's table may be gone already when the thread itself ends.
+        let _ = TABLE.try_with(|table| table.borrow_mut().stock -= self.stock);
+        let Some(place) = self.place else { return };
         let caller = TABLE.try_with(|table| {
             let mut table = table.borrow_mut();
             match std::mem::take(&mut table.entries[place]) {
@@ -372,7 +417,8 @@ mod tests {
         let counts: Vec<Arc<Woken>> = (0..3).map(|_| Arc::default()).collect();
         let wakers: Vec<Waker> = counts.iter().map(|it| it.clone().into()).collect();
         let context = |place: usize| Context::from_waker(&wakers[place]);
-        let mut turns: Vec<Turn> = (0..3).map(|_| Turn::new(class, None, ADDRESS)).collect();
+        let mut turns: Vec<Turn> =
+            (0..3).map(|_| Turn::new(class, None, ADDRESS, Heads::of(false, false))).collect();
         assert_eq!(turns[0].comes(), Comes::First, "nobody waits");
         for (place, turn) in turns.iter_mut().enumerate() {
             let is_first = turn.wait(&context(place), false);
@@ -382,7 +428,7 @@ mod tests {
         let is_early = |turn: &mut Turn| turn.comes() == Comes::TooEarly;
         assert!(turns.iter_mut().all(is_early), "none was called");
         assert_eq!(
-            Turn::new(other, None, ADDRESS).comes(),
+            Turn::new(other, None, ADDRESS, Heads::of(false, false)).comes(),
             Comes::First,
             "nobody of that class waits"
         );
@@ -399,7 +445,7 @@ mod tests {
         assert_eq!(woken(&counts), [2, 0, 1]);
         // One that was called and got nothing is before the others.
         assert_eq!(turns[1].comes(), Comes::Called { is_last: false }, "the other is on its way");
-        let mut third = Turn::new(class, None, ADDRESS);
+        let mut third = Turn::new(class, None, ADDRESS, Heads::of(false, false));
         assert!(!third.wait(&context(1), false));
         assert!(!turns[1].wait(&context(2), true));
         call_next(class);
@@ -409,7 +455,7 @@ mod tests {
         drop((third, turns));
         assert!(is_here(class) && call_next(class) && !is_here(class));
         // The places of those that left are used again.
-        let mut another = Turn::new(other, None, ADDRESS);
+        let mut another = Turn::new(other, None, ADDRESS, Heads::of(false, false));
         assert!(another.wait(&context(1), false));
         assert_eq!(any_here(), Some(other));
         drop(another);
@@ -424,10 +470,10 @@ mod tests {
         let count: Arc<Woken> = Arc::default();
         let waker: Waker = count.clone().into();
         let context = Context::from_waker(&waker);
-        let mut stays = Turn::new(class, None, ADDRESS);
+        let mut stays = Turn::new(class, None, ADDRESS, Heads::of(false, false));
         assert!(stays.wait(&context, false));
         for _ in 0..1000 {
-            let mut leaves = Turn::new(class, None, ADDRESS);
+            let mut leaves = Turn::new(class, None, ADDRESS, Heads::of(false, false));
             leaves.wait(&context, false);
         }
         TABLE.with_borrow(|table| assert!(table.len < 2 * GONE, "{}", table.len));

@@ -26,6 +26,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tiergate_core::gate::Progress;
 use tiergate_core::outcome::End;
+use tiergate_core::transmit::Heads;
 
 /// How often a request that holds its slot for want of memory tries again.
 const MEMORY_RETRY: Duration = Duration::from_millis(200);
@@ -68,9 +69,9 @@ impl<'d, C: Client> Request<'_, 'd, C> {
 
     /// The answer has been sent, or is not to be.
     pub(super) fn leave_line(&mut self, outbox: &Outbox) {
-        if self.turn.take().is_some() {
+        if let Some(turn) = self.turn.take() {
             self.shared.link.ends(self.client.peer().address, false);
-            self.shared.link.give_back(outbox.allowed().unwrap_or(0));
+            self.shared.link.give_back(&turn, outbox.allowed().unwrap_or(0));
         }
     }
 
@@ -82,7 +83,15 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         let is_background = class.is_some_and(|class| class.background);
         let waits = self.shared.link.is_in_turns(is_background);
         self.client.sends_in_turns(waits);
-        self.turn = waits.then(|| Box::new(Turn::new(id, class, self.client.peer().address)));
+        let (peer, heads) = (self.client.peer(), self.heads());
+        self.turn = waits.then(|| Box::new(Turn::new(id, class, peer.address, heads)));
+    }
+
+    /// What stands around each packet of an answer to this client.
+    fn heads(&self) -> Heads {
+        let peer = self.client.peer();
+        // Frames of HTTP/2 are not written to the socket at once.
+        Heads::of(peer.by_v6, peer.secure || self.client.socket().is_none())
     }
 
     async fn bring(
@@ -124,10 +133,13 @@ impl<'d, C: Client> Request<'_, 'd, C> {
     /// The origin is done: its slot is free, if there is memory for what the client has still to take. Else the
     /// request keeps it, so that the number of slots bounds the memory.
     ///
-    /// What waits for the link keeps it, too, if that takes nothing from others: else all of the background would be let in, and
-    /// wait there.
+    /// What waits for the link keeps it, too, if that takes nothing from others and enough waits there without one: else all of the background
+    /// would be let in, and wait there.
     fn release_slot(&mut self, outbox: &mut Outbox) {
-        if self.turn.is_some() && self.slot.as_ref().is_some_and(SlotGuard::is_beside) {
+        if let Some(turn) = &mut self.turn
+            && self.slot.as_ref().is_some_and(SlotGuard::is_beside)
+            && !self.shared.link.is_in_stock(turn, outbox.left(), self.config.policy.threads)
+        {
             return;
         }
         let own_max = usize::MAX;
@@ -335,6 +347,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
             if outbox.sent() > before {
                 self.shared.link.written(turn, self.client.socket());
             }
+            turn.leaves(if outbox.awaits_turn() { outbox.left() } else { 0 });
             if written.is_ready() || !outbox.awaits_turn() || outbox.left() == 0 {
                 return Ok(Some(written));
             }
@@ -376,7 +389,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
             }
         };
         if self.shared.link.is_known() && self.turn.is_none() && outbox.sent() > before {
-            self.shared.link.charge(outbox.sent() - before);
+            self.shared.link.charge(outbox.sent() - before, self.heads());
         }
         outbox.stalled = written.is_pending();
         if outbox.stalled && self.client.timer().poll_expired(context) {

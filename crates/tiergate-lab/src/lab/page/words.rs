@@ -12,6 +12,8 @@ pub(crate) fn contender(name: &str) -> &str {
         "fifo" => "Tiergate, FIFO",
         "fixed" => "Tiergate, fixed rates",
         "estimate" => "Tiergate, link estimated",
+        "pool" => "Tiergate, fixed pool",
+        "rate" => "Tiergate, fixed rate",
         "haproxy" => "HAProxy",
         "nginx" => "nginx",
         "apache" | "mod_qos" | "mod-qos" | "modqos" => "Apache mod_qos",
