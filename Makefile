@@ -71,6 +71,10 @@ hostile: setup build ## Hostile clients and failing servers beside well-behaved 
 h2spec: setup build ## Conformance with HTTP/2, over TLS and without
 	@scripts/h2spec.py
 
+.PHONY: upgrades
+upgrades: ## Two hundred upgrades and two hundred stops under load, from which no request is lost
+	UPGRADES=200 cargo test --locked -p tiergate --test upgrade
+
 .PHONY: chaos
 chaos: build ## The gateway under random faults for MINUTES=n (5), with a verdict on every promise; SEED=s repeats a schedule
 	@scripts/setup.sh "faketime faketime"

@@ -48,7 +48,8 @@ fn main() -> anyhow::Result<()> {
     let refusals = Arc::new(Refusals::default());
     let server = Arc::<ServerCounters>::default();
     let listener = admin::bind(address)?;
-    admin::spawn(listener, Arc::new(context(&gate, &counters, &refusals, &server, start)))?;
+    let context = context(&gate, &counters, &refusals, &server, start);
+    admin::spawn(listener, Arc::new(context), std::future::pending())?;
     println!("admin at http://{address} for {seconds} s");
     let mut traffic = Traffic {
         gate,

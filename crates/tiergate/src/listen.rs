@@ -144,7 +144,8 @@ pub async fn accept(
         admit(accepted, dscp, &settings, shared).await;
     }
     // Those that listen on, in this process or another, are not to get connections by places that are no more.
-    if program.is_some() {
+    // A successor has the same sockets, and has put its own program there.
+    if program.is_some() && !shared.has_succeeded() {
         demux::detach(&listener);
     }
     // Whoever is in the listen queue now would be reset when it closes. The system is asked, not the

@@ -41,6 +41,12 @@ impl<'c> RateLimit<'c> {
         policer.announce.then_some(RateLimit { name: &policer.name, quota: *quota })
     }
 
+    /// Seconds until a token comes, where none is left and one ever comes.
+    pub fn seconds_to_wait(&self) -> Option<u64> {
+        let wait = self.quota.until_more();
+        (self.quota.remaining == 0 && wait < SECONDS_MAX).then(|| rounded_up(wait))
+    }
+
     /// Appends the value of `RateLimit-Policy`.
     pub fn put_policy(&self, out: &mut Vec<u8>) {
         self.put(out, (b";q=", self.quota.most), (b";w=", self.quota.refill));

@@ -1,14 +1,16 @@
 //! Answers of the gateway's own: refusals, made once per configuration but for their numbers, and
 //! errors.
 
-use crate::config::meant::{Policy, Refusal};
+use crate::config::meant::{Denial, Policy, Refusal};
 use crate::rate_limit::RateLimit;
-use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tiergate_core::admit::retry;
 use tiergate_core::gate::Refused;
+use tiergate_core::names::RuleId;
 use tiergate_core::reason::Reason;
 use tiergate_core::request::Field;
 use tiergate_wire::http1::put_decimal;
@@ -51,9 +53,13 @@ impl Format {
 pub struct Template {
     /// The status.
     pub status: u16,
-    /// The head up to the seconds.
+    /// The first line.
     start: Vec<u8>,
-    /// The lines behind them that never change.
+    /// Whether a rule says what the client is told: then it is told, even where others are reset.
+    pub is_said: bool,
+    /// Whether the client may come again, after some seconds.
+    retries: bool,
+    /// The lines that never change.
     lines: Vec<u8>,
     /// The same for HTTP/2.
     fields: HeaderMap,
@@ -82,8 +88,13 @@ impl<'c> Advice<'c> {
     /// What the client is told of this refusal; the seconds differ from client to client.
     pub fn of(policy: &'c Policy, refused: &Refused) -> Self {
         let Refusal { retry_after: min, retry_after_max: max, .. } = policy.refusal;
-        let seconds = retry::seconds(refused.wait, retry::Bounds { min, max }, fastrand::u64(..));
-        Advice { seconds, limit: RateLimit::of(policy, refused.policer.as_ref()) }
+        let limit = RateLimit::of(policy, refused.policer.as_ref());
+        // Two fields that a client reads say the same.
+        let seconds = limit.as_ref().and_then(RateLimit::seconds_to_wait).map_or_else(
+            || retry::seconds(refused.wait, retry::Bounds { min, max }, fastrand::u64(..)),
+            |seconds| seconds.max(retry::rounded_up(min)),
+        );
+        Advice { seconds, limit }
     }
 }
 
@@ -99,9 +110,14 @@ impl Template {
         head_only: bool,
     ) -> &[u8] {
         out.extend_from_slice(&self.start);
-        let digits = out.len();
-        put_decimal(out, told.seconds);
-        let digits = out.len() - digits;
+        let mut digits = 0;
+        if self.retries {
+            out.extend_from_slice(b"retry-after: ");
+            let before = out.len();
+            put_decimal(out, told.seconds);
+            digits = out.len() - before;
+            out.extend_from_slice(b"\r\n");
+        }
         out.extend_from_slice(&self.lines);
         if let Some(limit) = &told.limit {
             out.extend_from_slice(b"ratelimit-policy: ");
@@ -142,7 +158,9 @@ impl Template {
             Body::Around(before, after) => format!("{before}{}{after}", told.seconds).into(),
         };
         let mut fields = self.fields.clone();
-        fields.insert(RETRY_AFTER, HeaderValue::from(told.seconds));
+        if self.retries {
+            fields.insert(RETRY_AFTER, HeaderValue::from(told.seconds));
+        }
         fields.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
         if let Some(limit) = &told.limit {
             limit.append_to(&mut fields);
@@ -155,70 +173,159 @@ impl Template {
 #[derive(Debug)]
 pub struct Refusals {
     by_reason: Vec<[Template; 3]>,
+    /// Those of rules.
+    by_rule: HashMap<RuleId, [Template; 3]>,
 }
 
 /// The status of a refusal: 429 tells a client that it asked too much (RFC 6585 §4), 503 that the site
-/// cannot do more just now. Either way the request may succeed later, unchanged.
+/// cannot do more just now: either way the request may succeed later, unchanged. 403: it will not, a rule forbids it.
 pub const fn status_of(reason: Reason) -> u16 {
     match reason {
+        Reason::Rule => 403,
         Reason::Policed | Reason::Blocked => 429,
         _ => 503,
     }
 }
 
 impl Refusals {
-    /// Writes them all.
-    pub fn new(settings: &Refusal) -> Self {
+    /// Writes them all; `denials`: those of rules.
+    pub fn new<'p>(
+        settings: &Refusal,
+        denials: impl Iterator<Item = (RuleId, &'p Denial)>,
+    ) -> Self {
+        const FORMATS: [Format; 3] = [Format::Plain, Format::Html, Format::Json];
         let by_reason = Reason::ALL
             .iter()
-            .map(|&reason| {
-                [Format::Plain, Format::Html, Format::Json]
-                    .map(|format| template(settings, reason, format))
-            })
+            .map(|&reason| FORMATS.map(|format| template(settings, reason, format)))
             .collect();
-        Refusals { by_reason }
+        let by_rule =
+            denials.map(|(rule, it)| (rule, FORMATS.map(|format| denied(settings, it, format))));
+        Refusals { by_reason, by_rule: by_rule.collect() }
     }
 
-    /// The answer for a reason, in the format that the client accepts.
-    pub fn template(&self, reason: Reason, format: Format) -> &Template {
-        &self.by_reason[reason.index()][format as usize]
+    /// The answer for a reason, in the format that the client accepts; `rule`: the one that gave the request its class.
+    pub fn template(&self, reason: Reason, rule: Option<RuleId>, format: Format) -> &Template {
+        let denied = rule.filter(|_| reason == Reason::Rule).and_then(|it| self.by_rule.get(&it));
+        &denied.unwrap_or(&self.by_reason[reason.index()])[format as usize]
     }
 }
 
 fn template(settings: &Refusal, reason: Reason, format: Format) -> Template {
-    let name = reason.name();
     let status = status_of(reason);
+    if reason == Reason::Rule {
+        return finished(settings, reason, status, format, denial_body(settings, status, format));
+    }
     let around = |before: &str, after: &str| Body::Around(before.to_owned(), after.to_owned());
-    let (kind, body) = match format {
+    let body = match format {
         Format::Plain => {
             let before = match status {
                 429 => "Too many requests. Please try again in ",
                 _ => "The server is busy. Please try again in ",
             };
-            ("text/plain; charset=utf-8", around(before, " s.\n"))
+            around(before, " s.\n")
         }
         Format::Json => {
-            let error = if status == 429 { "too_many_requests" } else { "overloaded" };
-            let before =
-                format!("{{\"error\":\"{error}\",\"reason\":\"{name}\",\"retry_after_s\":");
-            ("application/json", around(&before, "}\n"))
+            let (error, reason) = (error_name(status), reason_member(settings, reason));
+            around(&format!("{{\"error\":\"{error}\"{reason},\"retry_after_s\":"), "}\n")
         }
-        Format::Html => {
-            let body = match &settings.page_html {
-                Some(page) => Body::Fixed(page.as_str().into()),
-                None => around(BUSY_PAGE.0, BUSY_PAGE.1),
-            };
-            ("text/html; charset=utf-8", body)
+        Format::Html => match &settings.page_html {
+            Some(page) => Body::Fixed(page.as_str().into()),
+            None => around(BUSY_PAGE.0, BUSY_PAGE.1),
+        },
+    };
+    finished(settings, reason, status, format, body)
+}
+
+/// What a rule has clients told.
+fn denied(settings: &Refusal, denial: &Denial, format: Format) -> Template {
+    let body = match (&denial.page_html, &denial.location, format) {
+        (Some(page), _, Format::Html) => Body::Fixed(page.clone()),
+        (_, Some(location), Format::Html) => {
+            // Whatever else has a meaning in HTML is no part of an address.
+            let location = location.replace('&', "&amp;");
+            let link = format!("<p>It is at <a href=\"{location}\">{location}</a>.</p>");
+            Body::Fixed(page("Another address", &link).into())
         }
+        (_, Some(location), Format::Plain) => Body::Fixed(format!("See {location}\n").into()),
+        _ => denial_body(settings, denial.status, format),
+    };
+    let mut template = finished(settings, Reason::Rule, denial.status, format, body);
+    template.is_said = *denial != Denial::default();
+    if let Some(location) = &denial.location {
+        template.lines.extend_from_slice(format!("location: {location}\r\n").as_bytes());
+        let value = HeaderValue::try_from(location).expect("an address has no control characters");
+        template.fields.insert(LOCATION, value);
+    }
+    template
+}
+
+/// The body of an answer to what is never served, whatever the load.
+fn denial_body(settings: &Refusal, status: u16, format: Format) -> Body {
+    let phrase = phrase(status);
+    match format {
+        Format::Plain => Body::Fixed(format!("{status} {phrase}\n").into()),
+        Format::Json => {
+            let (error, reason) = (error_name(status), reason_member(settings, Reason::Rule));
+            Body::Fixed(format!("{{\"error\":\"{error}\"{reason}}}\n").into())
+        }
+        Format::Html => Body::Fixed(page(phrase, &format!("<p>{}</p>", explained(status))).into()),
+    }
+}
+
+/// The name of an error for programs.
+fn error_name(status: u16) -> &'static str {
+    match status {
+        301 | 302 | 303 | 307 | 308 => "elsewhere",
+        404 => "not_found",
+        410 => "gone",
+        429 => "too_many_requests",
+        451 => "unavailable_for_legal_reasons",
+        503 => "overloaded",
+        _ => "forbidden",
+    }
+}
+
+/// What a status means, for people.
+fn explained(status: u16) -> &'static str {
+    match status {
+        404 => "There is nothing at this address.",
+        410 => "What was at this address is gone, and will not come back.",
+        429 => "There were too many requests. Please try again later.",
+        451 => "What is at this address may not be shown for legal reasons.",
+        503 => "This is not available at the moment. Please try again later.",
+        _ => "You may not see what is at this address.",
+    }
+}
+
+/// The reason in a JSON body, where clients are told.
+fn reason_member(settings: &Refusal, reason: Reason) -> String {
+    match settings.reason_header {
+        Some(_) => format!(",\"reason\":\"{}\"", reason.name()),
+        None => String::new(),
+    }
+}
+
+/// The answer with its head.
+fn finished(
+    settings: &Refusal,
+    reason: Reason,
+    status: u16,
+    format: Format,
+    body: Body,
+) -> Template {
+    let kind = match format {
+        Format::Plain => "text/plain; charset=utf-8",
+        Format::Html => "text/html; charset=utf-8",
+        Format::Json => "application/json",
     };
     let mut named = vec![
         ("content-type".to_owned(), kind.to_owned()),
         ("cache-control".to_owned(), "no-store".to_owned()),
     ];
     if let Some(header) = &settings.reason_header {
-        named.push((header.to_ascii_lowercase(), name.to_owned()));
+        named.push((header.to_ascii_lowercase(), reason.name().to_owned()));
     }
-    let mut lines = String::from("\r\n");
+    let mut lines = String::new();
     for (name, value) in &named {
         let _ = write!(lines, "{name}: {value}\r\n");
     }
@@ -226,9 +333,22 @@ fn template(settings: &Refusal, reason: Reason, format: Format) -> Template {
         .into_iter()
         .filter_map(|(name, value)| Some((name.parse().ok()?, value.parse().ok()?)))
         .collect::<HeaderMap>();
-    let start = format!("HTTP/1.1 {status} {}\r\nretry-after: ", phrase(status));
-    Template { status, start: start.into_bytes(), lines: lines.into_bytes(), fields, body }
+    let start = format!("HTTP/1.1 {status} {}\r\n", phrase(status)).into_bytes();
+    let retries = matches!(status, 429 | 503);
+    Template { status, start, is_said: false, retries, lines: lines.into_bytes(), fields, body }
 }
+
+/// A page of ours.
+fn page(title: &str, text: &str) -> String {
+    format!("{}{title}{}<h1>{title}</h1>{text}</body></html>\n", PAGE.0, PAGE.1)
+}
+
+/// Before the title, and between it and the text.
+const PAGE: (&str, &str) = (
+    "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>",
+    "</title><meta name=\"viewport\" content=\"width=device-width\"></head>\
+     <body style=\"font:1.1em/1.5 system-ui,sans-serif;max-width:32em;margin:20vh auto;padding:0 1em\">",
+);
 
 /// What browsers get, before and behind the seconds.
 const BUSY_PAGE: (&str, &str) = (
@@ -243,13 +363,22 @@ const BUSY_PAGE: (&str, &str) = (
 /// The phrase that goes with a status of ours.
 pub fn phrase(status: u16) -> &'static str {
     match status {
+        301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
         400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
         405 => "Method Not Allowed",
         408 => "Request Timeout",
+        410 => "Gone",
         413 => "Content Too Large",
         414 => "URI Too Long",
         429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
+        451 => "Unavailable For Legal Reasons",
         501 => "Not Implemented",
         502 => "Bad Gateway",
         503 => "Service Unavailable",
@@ -322,10 +451,10 @@ mod tests {
     fn heads_and_bodies_are_cut_at_the_right_place_and_say_the_seconds() {
         let page = Some("<h1>Busy</h1>".to_owned());
         for settings in [settings(), Refusal { page_html: page, ..settings() }] {
-            let refusals = Refusals::new(&settings);
-            for reason in Reason::ALL {
+            let refusals = Refusals::new(&settings, std::iter::empty());
+            for reason in Reason::ALL.into_iter().filter(|it| *it != Reason::Rule) {
                 for format in [Format::Plain, Format::Html, Format::Json] {
-                    let template = refusals.template(reason, format);
+                    let template = refusals.template(reason, None, format);
                     for (keep, seconds) in [(true, 2), (false, 1234)] {
                         let told = Advice { seconds, limit: None };
                         let (head, body) = written(template, &told, keep);
@@ -356,6 +485,49 @@ mod tests {
         }
         let lines = head.lines().filter(|line| line.contains(": ") && !line.ends_with("close"));
         assert_eq!(lines.count(), fields.len());
+    }
+
+    #[test]
+    fn what_a_rule_forbids_is_not_called_busy() {
+        let mut names = tiergate_core::names::Names::default();
+        let policy = "[origin]\nservers = [\"a:1\"]\n[[rule]]\npath = \"/a\"\nrefuse = true\n\
+             [[rule]]\npath = \"/b\"\nrefuse = 410\n[[rule]]\npath = \"/c\"\nrefuse = { status = 451 }\n\
+             [[rule]]\npath = \"/d\"\nrefuse = { redirect = \"https://a.example/?x=1&y=2\" }\n\
+             [[rule]]\npath = \"/e\"\nrefuse = 503\n";
+        let policy = crate::config::parse_with(policy, "", &mut names).expect("it is right");
+        let denials = policy.denials();
+        let quiet = Refusal { reason_header: None, ..settings() };
+        let refusals = Refusals::new(&quiet, denials);
+        let rules = policy.plan.rule_ids();
+        let told = Advice { seconds: 7, limit: None };
+        for (rule, status, line, error) in [
+            (0, 403, "HTTP/1.1 403 Forbidden\r\n", "forbidden"),
+            (1, 410, "HTTP/1.1 410 Gone\r\n", "gone"),
+            (2, 451, "HTTP/1.1 451 Unavailable", "unavailable_for_legal_reasons"),
+            (3, 302, "HTTP/1.1 302 Found\r\n", "elsewhere"),
+            (4, 503, "HTTP/1.1 503 Service", "overloaded"),
+        ] {
+            for format in [Format::Plain, Format::Html, Format::Json] {
+                let template = refusals.template(Reason::Rule, Some(rules[rule]), format);
+                let (head, body) = written(template, &told, true);
+                assert_eq!(template.status, status);
+                assert!(head.starts_with(line), "{head}");
+                assert_eq!(head.contains("\r\nretry-after: 7\r\n"), status == 503, "{head}");
+                assert!(!body.contains("busy") && !body.contains("\"reason\""), "{body}");
+                assert_eq!(
+                    head.contains("\r\nlocation: https://a.example/?x=1&y=2\r\n"),
+                    rule == 3
+                );
+                let is_json = format == Format::Json;
+                assert_eq!(body == format!("{{\"error\":\"{error}\"}}\n"), is_json, "{body}");
+                assert!(!(is_json || rule != 3) || !body.contains("&y"), "{body}");
+                same_by_http2(template, &told, &head, &body);
+            }
+            // Of other reasons the rule says nothing.
+            let busy = refusals.template(Reason::QueueFull, Some(rules[rule]), Format::Plain);
+            assert_eq!(busy.status, 503);
+        }
+        assert_eq!(refusals.template(Reason::Rule, None, Format::Plain).status, 403);
     }
 
     #[test]

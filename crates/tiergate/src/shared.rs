@@ -92,7 +92,7 @@ impl Config {
             Some(known) if known.bounds == bounds => known.clone(),
             _ => Arc::new(Store::new(bounds, counters.store.clone())),
         });
-        let refusals = Refusals::new(&policy.refusal);
+        let refusals = Refusals::new(&policy.refusal, policy.denials());
         let levels = policy.plan.levels();
         let marks = policy.plan.marks();
         let link_interface =
@@ -212,6 +212,10 @@ pub struct Shared {
     /// Keeps the log short while bodies cannot be spooled.
     pub spool_complaint: Seldom,
     draining: AtomicBool,
+    /// Whether it will soon.
+    leaving: AtomicBool,
+    /// Whether a successor serves.
+    succeeded: watch::Sender<bool>,
     drained: watch::Sender<bool>,
     stop: watch::Sender<bool>,
 }
@@ -254,6 +258,8 @@ impl Shared {
             mark_complaint: Seldom::default(),
             spool_complaint: Seldom::default(),
             draining: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
+            succeeded: watch::Sender::new(false),
             drained: watch::Sender::new(false),
             stop: watch::Sender::new(false),
         }
@@ -306,6 +312,33 @@ impl Shared {
     /// In this order: a socket counts as listening until what it has accepted is counted.
     pub fn is_busy(&self) -> bool {
         self.listening.load(Ordering::Acquire) > 0 || self.connections.open() > 0
+    }
+
+    /// Whether the process still serves, and will soon take no new connections any more.
+    pub fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Relaxed)
+    }
+
+    /// It will soon.
+    pub fn leave(&self) {
+        self.leaving.store(true, Ordering::Relaxed);
+    }
+
+    /// A successor serves in the place of this process.
+    pub fn succeed(&self) {
+        self.succeeded.send_replace(true);
+    }
+
+    /// Whether one does.
+    pub fn has_succeeded(&self) -> bool {
+        *self.succeeded.borrow()
+    }
+
+    /// Returns when one does.
+    pub async fn succeeded(&self) {
+        let mut succeeded = self.succeeded.subscribe();
+        // The sender lives as long as `self`.
+        let _ = succeeded.wait_for(|&it| it).await;
     }
 
     /// Whether the process is on its way out.

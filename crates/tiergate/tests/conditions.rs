@@ -57,7 +57,7 @@ fn every_part_of_a_request_reaches_the_rules() {
         ("GET /here", "", "", true),
         ("GET /elsewhere", "", "", false),
     ] {
-        let expected = if refused { 503 } else { 200 };
+        let expected = if refused { 403 } else { 200 };
         assert_eq!(status(request, fields, body), expected, "{request} {fields:?}");
     }
 }
@@ -67,7 +67,7 @@ fn the_name_asked_for_in_the_handshake_reaches_the_rules() {
     let origin = Origin::echo();
     let folder = tempfile::tempdir().expect("a folder");
     let (trusted, listener) = certificate(folder.path(), "one");
-    for (sni, expected) in [("example.test", "503"), ("*.example.test", "200")] {
+    for (sni, expected) in [("example.test", "403"), ("*.example.test", "200")] {
         let mut policy = Policy::of(&[origin.server()]);
         policy.listener = listener.clone();
         policy.tables = refusing(&[&format!("sni = \"{sni}\"")]);

@@ -40,12 +40,12 @@ fn the_code_point_of_the_syn_reaches_the_rules_by_both_versions_of_ip() {
         ..Policy::of(&[origin.server()])
     });
     for address in [gateway.address, v6.address] {
-        for (dscp, expected) in [(46, 503), (47, 503), (45, 200), (48, 200), (0, 200), (63, 200)] {
+        for (dscp, expected) in [(46, 403), (47, 403), (45, 200), (48, 200), (0, 200), (63, 200)] {
             assert_eq!(status(address, dscp), expected, "{dscp} at {address}");
         }
         // It is the connection's: every request on it has it.
         let mut client = marked(address, 46);
-        assert_eq!([client.get("/").status, client.get("/").status], [503, 503]);
+        assert_eq!([client.get("/").status, client.get("/").status], [403, 403]);
     }
 }
 
@@ -69,7 +69,7 @@ fn a_client_behind_a_proxy_has_not_the_proxy_s_code_point() {
     let header = "PROXY TCP4 192.0.2.1 198.51.100.2 1 2\r\n";
     assert_eq!(status(proxied.address, header, ""), 200);
     assert_eq!(status(proxied.address, "PROXY UNKNOWN\r\n", ""), 200, "nobody knows whose it is");
-    assert_eq!(status(gateway.address, "", ""), 503);
+    assert_eq!(status(gateway.address, "", ""), 403);
     assert_eq!(status(gateway.address, "", "X-Forwarded-For: 192.0.2.1\r\n"), 200);
     assert_eq!(status(gateway.address, "", "Forwarded: for=192.0.2.1\r\n"), 200);
 }
@@ -88,7 +88,7 @@ fn reloads_begin_and_end_it() {
     assert_eq!(status(gateway.address, 46), 200);
     reload(&with);
     eventually("all threads see code points", || {
-        (0..20).all(|_| status(gateway.address, 46) == 503)
+        (0..20).all(|_| status(gateway.address, 46) == 403)
     });
     reload(&without);
     assert_eq!(status(gateway.address, 46), 200);

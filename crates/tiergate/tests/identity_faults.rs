@@ -75,7 +75,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
     ];
     for (text, expected) in table {
-        let text = format!("[origin]\nservers = [\"127.0.0.1:8080\"]\n{text}\n");
+        let text = format!("[origin]\nservers = [\"127.0.0.1:8081\"]\n{text}\n");
         let errors = parse(&text, "p.toml").expect_err(&text).to_string();
         let expected: Vec<_> = expected.lines().map(|line| format!("p.toml:{line}")).collect();
         assert_eq!(errors, expected.join("\n"), "{text}");
@@ -91,7 +91,7 @@ fn files_of_secrets_are_told_at_the_lines_that_name_them() {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         path
     };
-    let text = "[origin]\nservers = [\"127.0.0.1:8080\"]\n[token]\nsecret_file = \"tokens\"\n\
+    let text = "[origin]\nservers = [\"127.0.0.1:8081\"]\n[token]\nsecret_file = \"tokens\"\n\
                 [[key]]\nname = \"partners\"\nsecret_file = \"keys\"\n";
     let policy = write("policy.toml", text, 0o644);
     let shown = folder.path().display();
@@ -121,7 +121,7 @@ fn databases_are_told_at_the_lines_that_name_them() {
         std::fs::write(&path, content).unwrap();
         path
     };
-    let text = "[origin]\nservers = [\"127.0.0.1:8080\"]\n[geo]\ndatabase = [\"good\",\n\"bad\"]\n";
+    let text = "[origin]\nservers = [\"127.0.0.1:8081\"]\n[geo]\ndatabase = [\"good\",\n\"bad\"]\n";
     let policy = at("policy.toml", text.as_bytes());
     let place = mmdb::v4(192, 0, 2, 0);
     at("good", &mmdb::database(4, &[(place, 24, mmdb::country("DE"))]));

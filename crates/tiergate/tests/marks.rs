@@ -146,7 +146,7 @@ fn packets_bear_the_code_point_of_their_answer_s_class_over_both_versions_of_ip(
             ("/gold", 200),
             ("/gold", 200),
             ("/bulk", 200),
-            ("/no", 503),
+            ("/no", 403),
             ("/last", 200),
             ("/gold", 200),
         ] {
@@ -158,7 +158,7 @@ fn packets_bear_the_code_point_of_their_answer_s_class_over_both_versions_of_ip(
         assert_eq!(changes(&gateway), expected, "{address}");
         let mut other = Client::connect(address);
         let port = other.stream.local_addr().expect("connected").port();
-        assert_eq!(other.get("/no").status, 503);
+        assert_eq!(other.get("/no").status, 403);
         eventually_is("a refusal", vec![1], || sniffer.to(port));
         expected += 1;
         assert_eq!(changes(&gateway), expected, "{address}");

@@ -50,7 +50,7 @@ fn it_refuses_nobody_and_says_whom_it_would_have_refused() {
     }
     assert_eq!(gateway.get("/secret").status, 200);
     assert_eq!(gateway.get("/page").status, 200);
-    assert_eq!(gateway.get("/old").status, 503, "the policy in force acts");
+    assert_eq!(gateway.get("/old").status, 403, "the policy in force acts");
     eventually("all are done", || class(&gateway, "search")["both_admit"] == 2);
     let search = class(&gateway, "search");
     assert_eq!((&search["arrived"], &search["would_refuse"]), (&5.into(), &3.into()), "{search}");

@@ -161,7 +161,7 @@ fn names_and_numbers_of_what_is_observed_are_on_the_observed_side_only() {
     gateway.write_policy(&enforced);
     assert_eq!(gateway.reload().0, 200);
     bot.send("GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: a bot\r\n\r\n");
-    assert_eq!(bot.answer().status, 503);
+    assert_eq!(bot.answer().status, 403);
     // Without a class of its own it is counted in the default one, which is that of the whole policy here.
     eventually("both refuse", || class(&gateway, "search")["both_refuse"] == 1);
     assert_has(
@@ -302,7 +302,7 @@ fn a_whole_policy_lets_everything_through_and_routes_as_it_says() {
     let text = fs::read_to_string(&gateway.policy_path).expect("a policy");
     gateway.write_policy(&text.replace(MODE, ""));
     assert_eq!(gateway.reload().0, 200);
-    assert_eq!(gateway.get("/x").status, 503);
+    assert_eq!(gateway.get("/x").status, 403);
     assert_eq!(refused(&gateway, "/"), 4, "one token is there");
 }
 

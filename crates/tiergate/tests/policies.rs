@@ -21,7 +21,7 @@ fn every_policy_is_read_and_has_nothing_to_warn_of() {
         let policy = load(&path).unwrap_or_else(|fault| panic!("{fault}"));
         assert!(!policy.plan.classes.is_empty(), "{}", path.display());
         assert_eq!(check::warnings(&policy), [] as [&str; 0], "{}", path.display());
-        let words = check::check(&path).unwrap();
+        let words = check::check(&path, false).unwrap();
         for class in &policy.plan.classes {
             assert!(words.contains(&class.name), "{} is missing in\n{words}", class.name);
         }
@@ -31,7 +31,7 @@ fn every_policy_is_read_and_has_nothing_to_warn_of() {
 #[test]
 fn what_sessions_are_known_by_is_told() {
     let path = policies().into_iter().find(|path| path.ends_with("sessions.toml")).unwrap();
-    let words = check::check(&path).unwrap();
+    let words = check::check(&path, false).unwrap();
     assert!(words.contains("the application's cookie `JSESSIONID`"), "{words}");
     assert!(words.contains("over after 20m without a request, and after 12h"), "{words}");
 }
@@ -39,7 +39,7 @@ fn what_sessions_are_known_by_is_told() {
 #[test]
 fn who_goes_under_overload_is_told() {
     let path = policies().into_iter().find(|path| path.ends_with("voigt-c.toml")).unwrap();
-    let words = check::check(&path).unwrap();
+    let words = check::check(&path, false).unwrap();
     assert!(words.contains("while the queueing delay is more than 100ms"), "{words}");
     assert!(words.contains("importance, which only running sessions have"), "{words}");
     let policy = load(&path).unwrap();
@@ -69,7 +69,7 @@ fn a_secret_file_must_be_there_and_be_long_enough() {
     assert!(fault().contains("key:1: the secret must have at least 32 bytes"), "{}", fault());
     assert!(!fault().contains("too short"));
     std::fs::write(folder.path().join("key"), "0123456789abcdef0123456789abcdef").unwrap();
-    let words = check::check(&path).unwrap();
+    let words = check::check(&path, false).unwrap();
     assert!(words.contains("signed by a secret of") && !words.contains("0123456789"), "{words}");
 }
 

@@ -5,7 +5,7 @@ use tiergate::config::parse;
 
 /// What most cases build on: two lines without a fault.
 const GOOD: &str = "[origin]
-servers = [\"127.0.0.1:8080\"]
+servers = [\"127.0.0.1:8081\"]
 ";
 
 fn faults(text: &str) -> String {
@@ -568,7 +568,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[rule]]\nrefuse = \"yes\"",
-            "policy.toml:4:10: rule[1].refuse: must be true or false, got \"yes\"",
+            "policy.toml:4:10: rule[1].refuse: must be true, a status such as 404, or a table such as { redirect = \"https://example.org/\" }, got \"yes\"",
         ),
         (
             "[rule]\nrefuse = true",
@@ -648,7 +648,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[access_log]\nformat = \"xml\"",
-            "policy.toml:4:10: access_log.format: unknown word \"xml\", expected one of `combined`, `json`",
+            "policy.toml:4:10: access_log.format: unknown word \"xml\", expected one of `combined`, `common`, `extended`, `json`",
         ),
         ("[forwarding]\nvia = 1", "policy.toml:4:7: forwarding.via: must be true or false, got 1"),
         (
@@ -833,8 +833,11 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         ("[link]\ncapacity = 5", "policy.toml:4:12: link.capacity: must be at least 100000, got 5"),
         ("key = ", "policy.toml:3:7: string values must be quoted, expected literal string"),
-        ("[origin]", "policy.toml:3:2: duplicate key"),
-        ("[[class]]\nname = \"a\"\nname = \"b\"", "policy.toml:5:1: duplicate key"),
+        ("[origin]", "policy.toml:3:2: `origin` stands here a second time; leave one out"),
+        (
+            "[[class]]\nname = \"a\"\nname = \"b\"",
+            "policy.toml:5:1: `name` stands here a second time; leave one out",
+        ),
     ];
     let mut wrong = String::new();
     for (text, expected) in table {
@@ -1247,8 +1250,8 @@ fn every_key_reaches_what_it_means() {
 #[test]
 fn an_origin_alone_is_the_policy_without_a_file() {
     use tiergate::config::meant::Policy;
-    let file = parse(GOOD, "policy.toml").unwrap();
-    let without = Policy::for_origin("http://127.0.0.1:8080", None, None).unwrap();
+    let file = parse(GOOD, "").unwrap();
+    let without = Policy::for_origin("http://127.0.0.1:8081", None, None).unwrap();
     assert_eq!(format!("{file:?}"), format!("{without:?}"));
     assert_eq!(
         Policy::for_origin("127.0.0.1", None, None).unwrap_err(),

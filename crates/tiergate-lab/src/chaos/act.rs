@@ -151,7 +151,7 @@ impl Stage {
                 spread(count, until, || world.rotate_log()).await;
             }
             Fault::Signals { count } => {
-                spread(count, until, || world.signal(Signal::USR2)).await;
+                spread(count, until, || world.signal(Signal::WINCH)).await;
             }
             Fault::FullDisk => {
                 world.fill_disk(true)?;

@@ -42,7 +42,7 @@ pub(super) enum Fault {
     Reloads { count: usize },
     /// The access log is moved and reopened (SIGUSR1).
     LogReopened { count: usize },
-    /// A signal without a meaning (SIGUSR2).
+    /// A signal without a meaning (SIGWINCH).
     Signals { count: usize },
     /// The access log's disk is full.
     FullDisk,

@@ -27,6 +27,8 @@ pub enum Phase {
     Starting,
     /// It takes requests.
     Serving,
+    /// It takes requests, and will soon take no new ones.
+    Leaving,
     /// It takes no new ones and finishes those it has.
     Draining,
 }
@@ -82,6 +84,7 @@ pub fn unready(phase: Phase, origin: &[ServerStatus]) -> Option<&'static str> {
     match phase {
         Phase::Starting => Some("starting: not listening yet"),
         Phase::Draining => Some("draining: takes no new requests"),
+        Phase::Leaving => Some("leaving: will soon take no new requests"),
         Phase::Serving if origin.iter().any(|server| server.health.usable()) => None,
         Phase::Serving => Some("no origin server is usable"),
     }

@@ -23,10 +23,20 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 ///
 /// # Errors
 /// If the thread or its runtime cannot be started.
-pub fn spawn(listener: TcpListener, context: Arc<Context>) -> io::Result<()> {
+pub fn spawn(
+    listener: TcpListener,
+    context: Arc<Context>,
+    until: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new().name("admin".to_owned()).spawn(move || {
-        if let Err(fault) = runtime.block_on(serve(listener, context)) {
+        let serving = async {
+            tokio::select! {
+                ended = serve(listener, context) => ended,
+                () = until => Ok(()),
+            }
+        };
+        if let Err(fault) = runtime.block_on(serving) {
             tracing::error!(error = %fault, "the admin listener has ended");
         }
     })?;

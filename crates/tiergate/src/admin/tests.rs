@@ -149,7 +149,7 @@ async fn health_and_readiness_tell_life_from_service() {
     let (status, why) = ask(address, "GET", "/readyz", "").await;
     assert_eq!((status, why.as_str()), (503, "no origin server is usable\n"));
     house.origin_up.store(true, Ordering::SeqCst);
-    for phase in [Phase::Draining, Phase::Starting] {
+    for phase in [Phase::Draining, Phase::Starting, Phase::Leaving] {
         *house.phase.lock().expect("nobody panicked") = phase;
         assert_eq!(ask(address, "GET", "/readyz", "").await.0, 503);
     }

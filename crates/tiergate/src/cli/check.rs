@@ -1,31 +1,122 @@
 //! `tiergate check`: what a policy means, in words, and what in it has no effect.
 
+use super::stdout::print;
 pub use super::warn::warnings;
-use super::{grants, observed, words};
-use crate::config::meant::{Listener, Origin, Policy};
+use super::{grants, observed, startable, words};
+use crate::config::meant::{Listener, Origin, Policy, PolicyRule};
 use crate::config::{
-    ConfigError, Errors, adaptation, block, class, forwarding, guarantee, lane, link, load,
+    ConfigError, Errors, Fault, adaptation, block, class, forwarding, guarantee, lane, link, load,
     policer, resource, scheduling, score, sensor, session, shedding,
 };
 use crate::workers::probe;
-use std::path::Path;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use tiergate_core::plan::PoolSettings;
 
-/// Reads a policy file and says what it means. The program ends with 0 then, also when there are
-/// warnings, and with 1 on an error, which is to be shown on standard error.
+/// Reads a policy file and says what it means.
 ///
-/// Certificates are not opened; that they fit is checked when listening starts.
+/// `is_here`: it is to run on this machine.
 ///
 /// # Errors
-/// When the file cannot be read or has faults: all of them. Or its workers reserve more of the processors than the kernel grants here.
-pub fn check(path: &Path) -> Result<String, ConfigError> {
-    let policy = load(path)?;
-    let faults = probe::capacity().map(|capacity| grants::faults(&policy, capacity));
-    if let Some(faults) = faults.filter(|faults| !faults.is_empty()) {
-        let file = path.to_string_lossy().into_owned();
-        return Err(ConfigError::Faults(Errors { file, faults, more: 0 }));
+/// As [`sound`].
+pub fn check(path: &Path, is_here: bool) -> Result<String, ConfigError> {
+    Ok(meaning(&sound(path, is_here)?, &path.to_string_lossy()))
+}
+
+/// What `tiergate check` is asked for.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// The policy files; `-` is standard input
+    #[arg(value_name = "POLICY.toml", required = true)]
+    files: Vec<PathBuf>,
+
+    /// Print a JSON list with an object for each file: its errors with line, column and key, and its warnings
+    #[arg(long)]
+    json: bool,
+
+    /// The policies are for another machine: do not look whether certificates and keys can be used here, the access log can be written, and processors can be
+    /// reserved
+    #[arg(long)]
+    other_machine: bool,
+}
+
+/// Checks each of the files.
+///
+/// # Errors
+/// Those of all files; by JSON how many files have some.
+pub(super) fn run(options: &Options) -> anyhow::Result<()> {
+    let checked: Vec<_> =
+        options.files.iter().map(|path| (path, sound(path, !options.other_machine))).collect();
+    let words = |(path, policy): &(&PathBuf, Result<Policy, ConfigError>)| {
+        Some(meaning(policy.as_ref().ok()?, &path.to_string_lossy()))
+    };
+    let text = match options.json {
+        true => {
+            let files: Vec<Value> = checked.iter().map(|(path, it)| as_json(path, it)).collect();
+            format!("{}\n", serde_json::to_string_pretty(&files)?)
+        }
+        false => checked.iter().filter_map(words).collect::<Vec<_>>().join("\n"),
+    };
+    print(Ok::<_, anyhow::Error>(text))?;
+    let faults: Vec<String> =
+        checked.iter().filter_map(|(_, it)| it.as_ref().err()).map(ToString::to_string).collect();
+    match faults.len() {
+        0 => Ok(()),
+        wrong if options.json => anyhow::bail!("{wrong} of {} files have errors", checked.len()),
+        _ => anyhow::bail!("{}", faults.join("\n")),
     }
-    Ok(meaning(&policy, &path.to_string_lossy()))
+}
+
+fn as_json(path: &Path, policy: &Result<Policy, ConfigError>) -> Value {
+    let file = path.to_string_lossy();
+    match policy {
+        Ok(policy) => {
+            json!({ "file": file, "valid": true, "warnings": all_warnings(policy), "errors": [] })
+        }
+        Err(ConfigError::Faults(errors)) => {
+            let error = |it: &Fault| {
+                let Fault { line, column, key, message } = it;
+                json!({ "line": line, "column": column, "key": key, "message": message })
+            };
+            let faults: Vec<Value> = errors.faults.iter().map(error).collect();
+            json!({ "file": file, "valid": false, "warnings": [], "errors": faults, "more_errors": errors.more })
+        }
+        Err(fault) => {
+            let error =
+                json!({ "line": null, "column": null, "key": "", "message": fault.to_string() });
+            json!({ "file": file, "valid": false, "warnings": [], "errors": [error], "more_errors": 0 })
+        }
+    }
+}
+
+/// A policy that `tiergate run` would start with, as far as that can be told beforehand: its file, and what that names. `is_here`: on this machine.
+///
+/// # Errors
+/// When a file cannot be read or has faults, all of them; when certificates and keys are of no use, or there is no place for the log; when
+/// workers reserve more of the processors than the kernel grants here.
+fn sound(path: &Path, is_here: bool) -> Result<Policy, ConfigError> {
+    let policy = load(path)?;
+    if !is_here {
+        return Ok(policy);
+    }
+    let mut faults = startable::faults(&policy);
+    if let Some(capacity) = probe::capacity() {
+        faults.extend(grants::faults(&policy, capacity));
+    }
+    if faults.is_empty() {
+        return Ok(policy);
+    }
+    faults.sort_by_key(|it| (it.line, it.column));
+    let file = path.to_string_lossy().into_owned();
+    Err(ConfigError::Faults(Errors { file, faults, more: 0 }))
+}
+
+fn all_warnings(policy: &Policy) -> Vec<String> {
+    let (whole, of_parts) = match &policy.observed {
+        Some(whole) => (whole.as_ref(), policy.warnings.clone()),
+        None => (policy, Vec::new()),
+    };
+    warnings(whole).into_iter().chain(of_parts).collect()
 }
 
 /// What a policy means, in words, warnings last. Where parts of it are only observed: those, and what is in force.
@@ -35,7 +126,7 @@ pub fn meaning(policy: &Policy, file: &str) -> String {
         return text + &sections(policy, warnings(policy));
     };
     // What a part that is not in force would be needed for is not idle.
-    let warnings = warnings(whole).into_iter().chain(policy.warnings.clone()).collect();
+    let warnings = all_warnings(policy);
     if policy.is_all_observed {
         return text + OBSERVED_ALL + &sections(whole, warnings);
     }
@@ -155,7 +246,11 @@ fn policers(policy: &Policy) -> Vec<String> {
 }
 
 fn rules(policy: &Policy) -> Vec<String> {
-    policy.rules.iter().map(|rule| words::rule(rule, policy)).collect()
+    let line = |rule: &PolicyRule| {
+        let denial = rule.denial.iter().map(|it| format!(", {}", it.words()));
+        words::rule(rule, policy) + &denial.collect::<String>()
+    };
+    policy.rules.iter().map(line).collect()
 }
 
 fn refusal(policy: &Policy) -> Vec<String> {
@@ -194,7 +289,7 @@ mod tests {
         for line in [
             "  1  a  waits at most 2s, at most 10000 in the queue, policed by split",
             "  split   10/m: b 60% and 5 at once, c 40% and 9 at once; 5 unused by them for any class",
-            "  rule.2  60/s and 20 at once for each flow; 1024 flows, 24KiB; clients are told what is left",
+            "  rule.2  60/s and 20 at once for each flow; 1024 flows, 24KiB",
             "  every request is subject to site, and gets 503 beyond it",
             "  idle    1/s and 20 at once; clients are told what is left",
             "  1  (line 20)  path /s → b, policed by split",
@@ -359,7 +454,7 @@ mod tests {
             "  1  checkout  waits at most 2s, at most 10000 in the queue, guaranteed 12.5% of the slots",
             "  2  rest      never waits; takes requests that no rule matches",
             "  1  (line 11)  path /cart/* or /pay and header accept present → checkout",
-            "  2  (line 15)  client in 10.0.0.0/8 → refused (counted in rest)",
+            "  2  (line 15)  client in 10.0.0.0/8 → refused (counted in rest), answered with 403",
             "  503 with Retry-After from 1s to 30s by the length of the queue, plus up to half as much; a built-in page, JSON or plain text by Accept",
             "  at most 20% of the requests of the last 10s, and 10 a second, are retried",
             "  metrics and status: http://127.0.0.1:8434",

@@ -13,9 +13,11 @@ pub mod import;
 pub mod link;
 mod observed;
 mod outputs;
+mod pages;
 mod progress;
 pub mod run;
 pub mod simulate;
+mod startable;
 mod stdout;
 mod warn;
 mod words;
@@ -23,7 +25,7 @@ mod words;
 use crate::dashboard;
 use crate::observe::program_log;
 use crate::workers::{Become, become_worker};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use stdout::print;
@@ -40,11 +42,8 @@ struct Arguments {
 enum Command {
     /// Run the gateway with a policy file, or with the defaults in front of one origin
     Run(run::Options),
-    /// Describe a policy file in words, and warn of what has no effect
-    Check {
-        /// The policy file
-        file: PathBuf,
-    },
+    /// Describe policy files in words, and warn of what has no effect
+    Check(check::Options),
     /// Say what a given request would get, and why
     Explain {
         /// The policy file
@@ -85,6 +84,16 @@ enum Command {
     Doctor(doctor::Options),
     /// Print the JSON schema of policy files, for editors
     Schema,
+    /// Print a script that completes the command line
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write those of all commands into a directory
+    Man {
+        /// The directory, such as /usr/share/man/man1
+        directory: Option<PathBuf>,
+    },
     /// Become a worker: this is how the gateway starts those of a pool
     #[command(hide = true)]
     StartWorker(Become),
@@ -102,7 +111,7 @@ pub fn main() -> ExitCode {
             let _log = program_log::start();
             run::run(options)
         }
-        Command::Check { file } => print(check::check(&file)),
+        Command::Check(options) => check::run(&options),
         Command::Explain { file, question } => print(explain::explain_file(&file, &question)),
         Command::Import { file, origin } => print(import::options_conf(&file, &origin)),
         Command::Simulate(options) => simulate::run(&options),
@@ -121,6 +130,8 @@ pub fn main() -> ExitCode {
         Command::Doctor(options) => doctor::run(&options),
         Command::StartWorker(told) => become_worker(&told),
         Command::Schema => print(Ok::<_, anyhow::Error>(crate::config::schema())),
+        Command::Completions { shell } => pages::completions(Arguments::command(), shell),
+        Command::Man { directory } => pages::man(Arguments::command(), directory.as_deref()),
         Command::Top(options) => dashboard::run(&options),
     };
     match result {

@@ -24,10 +24,14 @@ use tokio::sync::mpsc;
 const SIGNALS: &str = "\
 Signals:
   SIGHUP   Reload the policy with its certificates and other files, and reopen the access log
-  SIGTERM  Drain: close the listeners, finish the requests in progress, exit; a second one exits at once
+  SIGUSR1  Reopen the access log
+  SIGUSR2  Upgrade: start the program on disk with the same arguments, hand it the listening sockets, and drain once it serves
+  SIGTERM  Drain: close the listeners, after `timeouts.lame_duck` if that is set, finish the requests in progress, exit; a second one
+           exits at once
 
 Environment:
-  TIERGATE_LOG  Level of the program's log on standard error: error, warn, info (default), debug, trace";
+  TIERGATE_LOG         Level of the program's log on standard error: error, warn, info (default), debug, trace
+  TIERGATE_LOG_FORMAT  text (default), or json: an object a line";
 
 /// What `tiergate run` is asked for.
 #[derive(Clone, Debug, clap::Args)]
@@ -92,7 +96,10 @@ fn source(options: &Options) -> Source {
 async fn beside(process: Arc<Process>, options: Options) -> anyhow::Result<()> {
     if let Some(listener) = &process.admin {
         let context = context(&process, options.policy.clone());
-        admin::spawn(listener.try_clone()?, Arc::new(context))?;
+        let shared = process.shared.clone();
+        // A successor has the same socket, and answers for the gateway.
+        let until = async move { shared.succeeded().await };
+        admin::spawn(listener.try_clone()?, Arc::new(context), until)?;
         tracing::info!("metrics and status on http://{}/", listener.local_addr()?);
     }
     match &options.policy {
@@ -156,6 +163,7 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
         refusals: shared.refusals.clone(),
         phase: Box::new(move || match phase.is_draining() {
             true => Phase::Draining,
+            false if phase.is_leaving() => Phase::Leaving,
             false => Phase::Serving,
         }),
         origin: Box::new(move || {

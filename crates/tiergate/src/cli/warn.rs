@@ -174,7 +174,7 @@ fn unreached(policy: &Policy, deciding: &[bool], warnings: &mut Vec<String>) {
     let bands = policy.score.iter().flat_map(|tables| &tables.bands);
     let by_score: Vec<ClassId> = bands.map(|(_, class)| *class).collect();
     for (&id, class) in policy.plan.class_ids().iter().zip(&policy.plan.classes) {
-        if id == default || by_score.contains(&id) {
+        if by_score.contains(&id) || id == default && !is_default_hidden(policy, deciding) {
             continue;
         }
         let leading = policy.rules.iter().zip(deciding);
@@ -185,6 +185,18 @@ fn unreached(policy: &Policy, deciding: &[bool], warnings: &mut Vec<String>) {
             warnings.push(format!("class {}: only rules that never decide lead to it", class.name));
         }
     }
+}
+
+/// Whether a rule takes every request, so that the class of those that no rule matches gets none that way.
+fn is_default_hidden(policy: &Policy, deciding: &[bool]) -> bool {
+    let all = |rule: &Rule| rule.conditions.iter().all(Condition::is_always_true);
+    let sets = |rule: &&PolicyRule| rule.rule.sets(Output::Verdict) && all(&rule.rule);
+    let Some(of_all) = policy.rules.iter().find(sets) else { return false };
+    // What it refuses, or gives only a deadline, is of that class.
+    let of_default =
+        |rule: &PolicyRule| rule.rule.sets(Output::Verdict) && rule.rule.class.is_none();
+    let mut deciders = policy.rules.iter().zip(deciding).filter(|(_, deciding)| **deciding);
+    !of_default(of_all) && !deciders.any(|(rule, _)| of_default(rule))
 }
 
 /// The classes that have requests which are subject to the policer.

@@ -11,10 +11,14 @@ section! {
     pub struct AccessLog {
         /// The file.
         path: Option<PathBuf> = FileName.optional("standard output");
-        /// `"json"`: one object a line; `"combined"`: Apache's combined format with Tiergate's fields
-        /// appended.
-        format: LogFormat =
-            Choice(&[("json", LogFormat::Json), ("combined", LogFormat::Combined)]).or("json");
+        /// `"json"`: one object a line; `"common"` and `"combined"`: those formats of Apache and nginx; `"extended"`: combined, with Tiergate's fields
+        /// behind it.
+        format: LogFormat = Choice(&[
+            ("json", LogFormat::Json),
+            ("common", LogFormat::Common),
+            ("combined", LogFormat::Combined),
+            ("extended", LogFormat::Extended),
+        ]).or("json");
     }
 }
 
@@ -23,8 +27,12 @@ section! {
 pub enum LogFormat {
     /// One JSON object a line.
     Json,
-    /// Apache's combined format, with Tiergate's fields appended.
+    /// The common log format, and nothing else.
+    Common,
+    /// Apache's combined format, and nothing else.
     Combined,
+    /// The same with Tiergate's fields appended.
+    Extended,
 }
 
 impl AccessLog {

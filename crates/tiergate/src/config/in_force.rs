@@ -8,6 +8,7 @@
 
 use super::adaptation::AdaptationKeys;
 use super::class::TriggerKeys;
+use super::denial::Refuse;
 use super::inbound::ControlKeys;
 use super::let_through::let_through;
 use super::mode::Mode;
@@ -54,7 +55,7 @@ impl ObservedParts {
         let mut rules = Vec::new();
         let mut kept = Vec::new();
         for (index, mut rule) in std::mem::take(&mut root.rule).into_iter().enumerate() {
-            let is_refused = rule.value.refuse == Some(true);
+            let is_refused = matches!(rule.value.refuse, Some(Refuse::Yes(_)));
             if self.has_rule(&rule.value) || self.all && is_refused {
                 continue;
             }

@@ -1,6 +1,7 @@
 //! Policies from texts and files.
 
-use super::error::{ConfigError, Errors};
+use super::environment;
+use super::error::{ConfigError, Errors, shortened};
 use super::meant::Measure;
 use super::place::{File, Place};
 use super::policy::{Policy, Root};
@@ -14,12 +15,16 @@ use crate::secrets::{BearerToken, Faults, NamedFile};
 use crate::session::settings::Recognised;
 use crate::session::token::Secrets;
 use crate::tokens::Credentials;
+use std::collections::HashMap;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tiergate_core::names::Names;
 use toml::de::{DeTable, DeValue};
 
+/// The name of standard input.
+pub(crate) const STANDARD_INPUT: &str = "-";
 /// Longest file that is read as a policy: some hundred thousand rules.
 pub(crate) const FILE_LEN_MAX: u64 = 32 << 20;
 
@@ -41,23 +46,43 @@ pub fn parse(text: &str, file_name: &str) -> Result<Policy, Errors> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_with(text: &str, file_name: &str, names: &mut Names) -> Result<Policy, Errors> {
+    parse_in(text, file_name, names, &|name| std::env::var(name).ok())
+}
+
+/// The same, with an environment that is given.
+pub(super) fn parse_in(
+    text: &str,
+    file_name: &str,
+    names: &mut Names,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Policy, Errors> {
     let file = File::new(file_name, text);
     let (document, syntax) = DeTable::parse_recoverable(text);
     for fault in syntax {
-        let at = fault.span().map_or(0, |span| span.start);
-        Place::of(&file, String::new(), at).fault(fault.message().trim());
+        let span = fault.span().unwrap_or_default();
+        let message = match (fault.message().trim(), text.get(span.clone())) {
+            ("duplicate key", Some(key)) => {
+                format!("`{}` stands here a second time; leave one out", shortened(key))
+            }
+            (message, _) => message.to_owned(),
+        };
+        Place::of(&file, String::new(), span.start).fault(message);
     }
     if !file.is_sound() {
         return Err(file.errors(file_name));
     }
-    let root = DeValue::Table(document.into_inner());
+    let mut root = DeValue::Table(document.into_inner());
     let place = Place::of(&file, String::new(), 0).of_value(&root);
+    environment::expand(&mut root, &place, environment);
+    if !file.is_sound() {
+        return Err(file.errors(file_name));
+    }
     let policy =
         table::<Root>().read(&root, &place).and_then(|raw| policy(raw, &place, file_name, names));
     policy.filter(|_| file.is_sound()).ok_or_else(|| file.errors(file_name))
 }
 
-/// Reads a policy file, and the page, the secrets and the databases that it names; what the interface carries that it names; sees to it
+/// Reads a policy file, or by `-` standard input, and the page, the secrets and the databases that it names; what the interface carries that it names; sees to it
 /// that files can be made in the directory that it names for spooled bodies.
 ///
 /// # Errors
@@ -71,7 +96,10 @@ pub fn load(path: &Path) -> Result<Policy, ConfigError> {
 /// # Errors
 /// As [`load`].
 pub fn load_with(path: &Path, names: &mut Names) -> Result<Policy, ConfigError> {
-    let text = read_text(path, FILE_LEN_MAX)?;
+    let text = match path == Path::new(STANDARD_INPUT) {
+        true => read_all(std::io::stdin().lock(), path, FILE_LEN_MAX)?,
+        false => read_text(path, FILE_LEN_MAX)?,
+    };
     let file_name = path.to_string_lossy();
     let mut policy = parse_with(&text, &file_name, names).map_err(ConfigError::Faults)?;
     policy.text = text;
@@ -109,6 +137,17 @@ pub fn load_with(path: &Path, names: &mut Names) -> Result<Policy, ConfigError> 
     if let Some(spooling) = &policy.spooling {
         spooling.directory.check(spooling.check(), &mut faults);
     }
+    // Many rules may have one page.
+    let mut pages: HashMap<PathBuf, Arc<str>> = HashMap::new();
+    for denial in policy.rules.iter_mut().filter_map(|rule| rule.denial.as_deref_mut()) {
+        let Some(file) = &denial.page else { continue };
+        if !pages.contains_key(&file.path) {
+            let read = read_text(&file.path, PAGE_LEN_MAX).map_err(|fault| fault.to_string());
+            let Some(page) = file.check(read, &mut faults) else { continue };
+            pages.insert(file.path.clone(), page.into());
+        }
+        denial.page_html = pages.get(&file.path).cloned();
+    }
     if !faults.is_empty() {
         return Err(ConfigError::Faults(at_files(path, &policy.text, faults)));
     }
@@ -133,12 +172,17 @@ fn at_files(path: &Path, text: &str, wrong: Faults) -> Errors {
 /// # Errors
 /// When it cannot be read or is longer.
 pub(crate) fn read_text(path: &Path, len_max: u64) -> Result<String, ConfigError> {
-    use std::io::Read as _;
+    let file =
+        std::fs::File::open(path).map_err(|cause| ConfigError::Read(path.to_owned(), cause))?;
+    read_all(file, path, len_max)
+}
+
+/// The text of what comes from there.
+fn read_all(from: impl Read, path: &Path, len_max: u64) -> Result<String, ConfigError> {
     let fault = |cause| ConfigError::Read(path.to_owned(), cause);
     let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(fault)?;
     // One byte more than allowed tells a file that is too long from one that just fits.
-    file.take(len_max + 1).read_to_string(&mut text).map_err(fault)?;
+    from.take(len_max + 1).read_to_string(&mut text).map_err(fault)?;
     match text.len() as u64 > len_max {
         true => Err(ConfigError::TooLarge(PathBuf::from(path), len_max)),
         false => Ok(text),
@@ -155,10 +199,10 @@ impl Policy {
         listen: Option<SocketAddr>,
         admin: Option<SocketAddr>,
     ) -> Result<Policy, String> {
-        let text = format!("origin.servers = [{}]", serde_json::Value::from(origin));
-        let mut policy = parse(&text, "").map_err(|errors| errors.faults[0].message.clone())?;
-        policy.listeners[0].address = listen.unwrap_or(policy.listeners[0].address);
-        policy.admin = admin.or(policy.admin);
-        Ok(policy)
+        let admin = admin.map_or(String::new(), |it| format!("admin = \"{it}\"\n"));
+        let listen = listen.map_or(String::new(), |it| format!("[[listener]]\naddress = \"{it}\""));
+        let origin = serde_json::Value::from(origin);
+        let text = format!("{admin}origin.servers = [{origin}]\n{listen}");
+        parse(&text, "").map_err(|errors| errors.faults[0].message.clone())
     }
 }

@@ -1,6 +1,7 @@
 //! What a policy says, section by section.
 
 pub use super::access_log::{AccessLog, LogFormat};
+pub use super::denial::Denial;
 pub use super::forwarding::{Buffering, Spooling};
 pub use super::identity::Identity;
 pub use super::lane::LaneSettings;

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
 
 /// A policy file while it is read.
 #[derive(Debug)]
@@ -148,6 +148,38 @@ impl Place {
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.file.directory.join(name)
     }
+}
+
+/// A step on the way to a value of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// A key of a table.
+    Key(&'static str),
+    /// An element of a list, from 0.
+    Element(usize),
+}
+
+/// Line, column and key of a value of a policy's text; as far as the text has it.
+pub(crate) fn place_of(text: &str, steps: &[Step]) -> (usize, usize, String) {
+    let file = File::new("", text);
+    let root = DeValue::Table(DeTable::parse_recoverable(text).0.into_inner());
+    let mut place = Place::of(&file, String::new(), 0);
+    let mut value = Some(&root);
+    for step in steps {
+        let next = match (step, value) {
+            (Step::Key(key), Some(DeValue::Table(table))) => table.get(*key),
+            (Step::Element(index), Some(DeValue::Array(list))) => list.get(*index),
+            _ => None,
+        };
+        let at = next.map_or(place.at, |it| it.span().start);
+        place = match step {
+            Step::Key(key) => place.key_at(key, at),
+            Step::Element(index) => place.element_at(*index, at),
+        };
+        value = next.map(|it| it.get_ref());
+    }
+    let (line, column) = place.position();
+    (line, column, place.key)
 }
 
 /// A value and its place.

@@ -37,10 +37,10 @@ section! {
         /// With `per = "flow"`: how many clients whose bucket is not full are tracked at once.
         /// Why: at 24 bytes each 2.4 MB; more than the concurrently active clients of most sites.
         flows_max: u32 = whole(1..=Settings::FLOWS_MAX.into()).or(FLOWS_MAX);
-        /// Whether responses say what is left of the bucket, in `RateLimit` and `RateLimit-Policy`.
-        /// Why: a bucket of its own tells a client how fast it may go; the level of a shared bucket depends
-        /// on the other clients and promises nothing.
-        announce: Option<bool> = FLAG.optional("`true` with `per = \"flow\"`, else `false`");
+        /// Whether responses say what is left of the bucket, in `RateLimit` and `RateLimit-Policy`, with the policer's name; `Retry-After` then says the same. With
+        /// `per = "flow"` it tells clients how fast they may go; the level of a shared bucket depends on the others and promises nothing.
+        /// Why: names and rates tell the public how the site is protected.
+        announce: bool = FLAG.or(false);
         /// What the rate follows, as `[policer.control]`; `rate` is the highest then.
         control: Option<At<ControlKeys>> = table().placed().optional("none: the rate stays");
         /// Parts of the tokens that classes are guaranteed: `[[policer.share]]` tables.
@@ -76,7 +76,7 @@ section! {
         /// With `per = "flow"`: how many clients whose bucket is not full are tracked at once.
         flows_max: u32 = whole(1..=Settings::FLOWS_MAX.into()).or(FLOWS_MAX);
         /// Whether clients are told what is left.
-        announce: Option<bool> = FLAG.optional("`true` with `per = \"flow\"`, else `false`");
+        announce: bool = FLAG.or(false);
         /// What the rate follows.
         control: Option<At<ControlKeys>> = table().placed().optional("none: the rate stays");
     }
@@ -240,13 +240,12 @@ impl OwnPolicer {
             place.fault_at("flows_max", "needs per = \"flow\"; leave it out");
         }
         let per = if by_flow { Per::Flow { flows_max: self.flows_max } } else { Per::Rule };
-        let announce = self.announce.unwrap_or(by_flow);
         if by_flow && let Some(control) = &self.control {
             control.place.fault("needs per = \"rule\"; leave it out");
         }
         let control = self.control.filter(|_| !by_flow);
         let inbound = control.and_then(|control| inbound(control, rate, sensors));
-        let (burst, shares) = (self.burst, Vec::new());
+        let (burst, shares, announce) = (self.burst, Vec::new(), self.announce);
         Settings { name, key, rate, burst, per, shares, inbound, announce }
     }
 }

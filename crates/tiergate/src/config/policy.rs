@@ -3,6 +3,7 @@
 use super::access_log::AccessLog;
 use super::adaptation::{AdaptationKeys, adaptations, level_pools};
 use super::class::{ClassKeys, classes};
+use super::denial::Denial;
 use super::forwarding::{Buffering, ForwardingKeys, Resolved, Spooling, forwarding};
 use super::guarantee;
 use super::identity::{GeoKeys, Identity, KEY_TABLES_MAX, KeyTableKeys, TokenKeys, identity};
@@ -49,7 +50,7 @@ use tiergate_core::classify::score::{ScoreClient, ScoreTables};
 use tiergate_core::classify::{Classifier, Match};
 use tiergate_core::control::Slots;
 use tiergate_core::fault::Fault;
-use tiergate_core::names::{Names, PoolId, SiteId};
+use tiergate_core::names::{Names, PoolId, RuleId, SiteId};
 use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::request::Part;
 use tiergate_core::schedule::Site;
@@ -192,7 +193,7 @@ pub struct Policy {
     pub refusal: Refusal,
     /// The file that [`Refusal::page_html`] is read from by [`super::load`].
     pub refusal_page: Option<PathBuf>,
-    /// The file's name as given; empty where nothing is observed: then nothing asks for it.
+    /// The file's name as given; empty without a file.
     pub file: PathBuf,
     /// The file's text; empty without a file.
     pub text: String,
@@ -248,6 +249,12 @@ pub struct Wanted {
 }
 
 impl Policy {
+    /// The rules that refuse requests, and what clients are told then.
+    pub fn denials(&self) -> impl Iterator<Item = (RuleId, &Denial)> {
+        let rules = self.plan.rule_ids().iter().copied().zip(&self.rules);
+        rules.filter_map(|(id, rule)| Some((id, rule.denial.as_deref()?)))
+    }
+
     /// The place of the listener at an address; beyond all places if a reload has taken it away.
     pub fn listener_at(&self, address: SocketAddr) -> u16 {
         let place = self.listeners.iter().position(|listener| listener.address == address);

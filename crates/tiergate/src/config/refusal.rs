@@ -16,8 +16,7 @@ pub(super) const PAGE_LEN_MAX: u64 = 256 << 10;
 section! {
     /// What a refused client gets.
     pub(super) struct RefusalKeys {
-        /// What happens to the connection: `"keep"`: 503 (or 429), and it stays open; `"close"`: 503 (or
-        /// 429), and it is closed; `"reset"`: it is reset without a response.
+        /// What happens to the connection: `"keep"`: it stays open after the refusal; `"close"`: it is closed after it; `"reset"`: it is reset without a response.
         /// Why: closing costs more than refusing, because a refused client comes back on a new connection.
         connection: RefusalConnection = Choice(&[
             ("keep", RefusalConnection::Keep),
@@ -36,10 +35,10 @@ section! {
         /// Clients that are blocked for a while because they ignore `Retry-After`.
         /// Why: several clients may share an address.
         block: Option<At<Block>> = table().placed().optional("none");
-        /// Name of a response header that carries the reason, such as `queue_full`.
+        /// Name of a response header that carries the reason, such as `queue_full`; JSON bodies then say it, too.
         /// Why: clients need not know why they are refused.
         reason_header: Option<String> = HEADER.optional("none");
-        /// HTML file shown to browsers, at most 256 KiB; JSON and plain text are chosen by `Accept`.
+        /// HTML file shown to browsers, at most 256 KiB; JSON and plain text are chosen by `Accept`. Not by rules with `refuse`, which have pages of their own.
         page_html: Option<PathBuf> = FileName.optional("a built-in page");
     }
 }

@@ -1,5 +1,6 @@
 //! `[[rule]]` as written: conditions, and what becomes of requests that match.
 
+use super::denial::{Refuse, RefuseKind};
 use super::error::{instead, shortened};
 use super::kind::Named;
 use super::listener::Listener;
@@ -112,8 +113,9 @@ section! {
         flow: Option<Flow> = FLOW.optional("the class's");
         /// The class of the request. Required unless the rule sets something else.
         class: Option<String> = TEXT.optional("the default class");
-        /// `true`: the request is always refused, whatever the load; counted in `class`, if set.
-        refuse: Option<bool> = FLAG.optional("`false`");
+        /// The request is always refused, whatever the load; counted in `class`, if set. `true`: with 403; or a status (403, 404, 410, 451, 429, 503), or a table:
+        /// see [refused by a rule](#refused-by-a-rule).
+        refuse: Option<Refuse> = RefuseKind.optional("`false`");
         /// Longest time that it waits, instead of its class's `deadline`; needs `class`.
         deadline: Option<Duration> = TIME.optional("the class's");
         /// The policer that it is subject to: its name, or `{ rate = "60/s", burst = 10 }`; beyond it 429.

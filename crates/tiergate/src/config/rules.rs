@@ -1,6 +1,7 @@
 //! Rules: which requests belong to which class, and what else becomes of them.
 
 use super::adaptation::Adaptations;
+use super::denial::{Denial, Refuse};
 use super::listener::Listener;
 use super::lookup::Classes;
 use super::place::{At, Place};
@@ -28,6 +29,8 @@ pub struct PolicyRule {
     pub name: Option<String>,
     /// What it says.
     pub rule: Rule,
+    /// What clients are told whose requests it refuses.
+    pub denial: Option<Box<Denial>>,
 }
 
 impl PolicyRule {
@@ -63,6 +66,7 @@ pub(super) fn rules(
     let mut identities = RuleIdentities::default();
     let resolved = |(index, At { value: mut raw, place }): (usize, At<RuleKeys>)| {
         let (police, name) = (raw.police.take(), raw.name.take());
+        let denial = raw.refuse.take();
         if let Some(name) = &name {
             let place = place.key("name");
             if !names.insert(name.clone()) {
@@ -72,7 +76,11 @@ pub(super) fn rules(
                 place.fault(format!("must not be a number, got {name:?}"));
             }
         }
-        let mut rule = rule(raw, police.is_some(), &place, references);
+        let refuses = matches!(denial, Some(Refuse::Yes(_)));
+        let is_known = denial.is_some();
+        let denial = denial.and_then(Refuse::denial);
+        let mut rule =
+            rule(raw, police.is_some(), Refusing { refuses, is_known }, &place, references);
         let (number, key) = match numbered {
             Some(numbered) => numbered[index].clone(),
             None => (index + 1, identities.next(name.as_deref(), &rule.conditions)),
@@ -86,13 +94,27 @@ pub(super) fn rules(
             let own_key = name.is_none().then(|| format!("rule.{key}").into());
             references.policers.find(police, &own, own_key)
         });
-        ((PolicyRule { number, line: place.line(), name, rule }, place), key)
+        ((PolicyRule { number, line: place.line(), name, rule, denial }, place), key)
     };
     raw.into_iter().enumerate().map(resolved).unzip()
 }
 
-fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References<'_, '_>) -> Rule {
-    let refuse = raw.refuse == Some(true);
+/// What `refuse` of a rule says.
+#[derive(Clone, Copy)]
+struct Refusing {
+    refuses: bool,
+    /// It was read, whatever it says.
+    is_known: bool,
+}
+
+fn rule(
+    raw: RuleKeys,
+    polices: bool,
+    refusing: Refusing,
+    place: &Place,
+    references: &mut References<'_, '_>,
+) -> Rule {
+    let refuse = refusing.refuses;
     if refuse {
         let given = [
             ("police", polices),
@@ -125,7 +147,7 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
         "stored",
     ];
     // What is wrong with `refuse` itself has been reported.
-    let refused = refuse || place.has("refuse") && raw.refuse.is_none();
+    let refused = refuse || place.has("refuse") && !refusing.is_known;
     if !refused && !OUTPUTS.iter().any(|key| place.has(key)) {
         place.missing("class", "write class = \"…\", or refuse = true");
     }

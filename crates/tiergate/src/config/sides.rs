@@ -1,6 +1,7 @@
 //! The two policies of a file: the whole, and what is in force where parts of it are only observed.
 
 use super::in_force::InForce;
+use super::meets;
 use super::observed_parts::ObservedParts;
 use super::place::Place;
 use super::policy::{Policy, Root, meant};
@@ -14,9 +15,12 @@ pub(super) fn policy(
     file_name: &str,
     names: &mut Names,
 ) -> Option<Policy> {
+    meets::check(&raw, place);
     let parts = ObservedParts::of(&raw);
     if parts.is_empty() {
-        return meant(raw, None, place, names);
+        let mut policy = meant(raw, None, place, names)?;
+        policy.file = PathBuf::from(file_name);
+        return Some(policy);
     }
     parts.check(&raw, place);
     let mut whole = meant(raw.clone(), None, place, names)?;

@@ -43,7 +43,11 @@ section! {
         /// A tunnel without traffic; then it is closed.
         /// Why: applications that need it send pings at least every minute; this only removes dead tunnels.
         tunnel_idle: Duration = TIME.or("1h");
-        /// Longest time from SIGTERM to the end of the process; [workers](#workers-processes-of-a-pool) that the gateway started end after it.
+        /// How long the gateway serves on after SIGTERM, and only says at `/readyz` that it is not ready, before it drains: so that load balancers and
+        /// Kubernetes stop sending requests before the listeners close.
+        /// Why: behind nothing that asks, it would only delay the end.
+        lame_duck: Option<Duration> = TIME.optional("none: it drains at once");
+        /// Longest time from SIGTERM, or the end of `lame_duck`, to the end of the process; [workers](#workers-processes-of-a-pool) that the gateway started end after it.
         /// Why: the default grace period of Kubernetes; systemd waits for 90 s.
         drain: Duration = TIME.or("30s");
     }
@@ -70,7 +74,14 @@ impl Timeouts {
                 ("pause in a response body", self.response_body),
                 ("idle", self.origin_idle),
             ]),
-            times(&[("tunnel idle", self.tunnel_idle), ("drain", self.drain)]),
+            match self.lame_duck {
+                None => times(&[("tunnel idle", self.tunnel_idle), ("drain", self.drain)]),
+                Some(time) => times(&[
+                    ("tunnel idle", self.tunnel_idle),
+                    ("not ready before the drain", time),
+                    ("drain", self.drain),
+                ]),
+            },
         ]
     }
 }

@@ -13,7 +13,7 @@ const LINES_MAX: usize = 4096;
 
 static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
 
-/// Begins to log; the level is set by TIERGATE_LOG (error, warn, info, debug, trace). Lines are written for as long as the
+/// Begins to log; the level is set by TIERGATE_LOG (error, warn, info, debug, trace), and by TIERGATE_LOG_FORMAT=json each line is an object. Lines are written for as long as the
 /// guard lives, and when it is dropped, for a second at most.
 pub fn start() -> WorkerGuard {
     let level = std::env::var("TIERGATE_LOG").unwrap_or_else(|_| "info".into());
@@ -22,12 +22,16 @@ pub fn start() -> WorkerGuard {
     let builder = NonBlockingBuilder::default().buffered_lines_limit(LINES_MAX).lossy(true);
     let (writer, guard) = builder.thread_name("program-log").finish(std::io::stderr());
     DROPPED.get_or_init(|| writer.error_counter());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(writer)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .init();
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_target(false);
+    let format = std::env::var("TIERGATE_LOG_FORMAT").unwrap_or_default();
+    match &*format {
+        "json" => log.json().flatten_event(true).init(),
+        _ => log.with_ansi(std::io::stderr().is_terminal()).init(),
+    }
+    if !matches!(&*format, "" | "text" | "json") {
+        tracing::warn!("TIERGATE_LOG_FORMAT must be text or json, got {format:?}: it is text");
+    }
     guard
 }
 

@@ -5,7 +5,7 @@ use super::path::Request;
 use crate::client::peer::Peer;
 use crate::client::seam::Client;
 use crate::config::meant::RefusalConnection;
-use crate::respond::{Advice, Format};
+use crate::respond::{Advice, Format, Template};
 use crate::shared::Config;
 use tiergate_core::gate::Refused;
 use tiergate_core::reason::Reason;
@@ -19,11 +19,13 @@ impl<C: Client> Request<'_, '_, C> {
         if let Some(session) = &self.facts.session {
             session.refused();
         }
+        let rule = self.facts.arrival.rule;
+        let template = self.config.refusals.template(refused.reason, rule, format);
         let refusal = RefusalAnswer {
             facts: self.facts,
-            template: self.config.refusals.template(refused.reason, format),
+            template,
             advice: Advice::of(policy, refused),
-            connection: connection_after(self.config, self.client.peer(), refused.reason),
+            connection: connection_after(self.config, self.client.peer(), refused.reason, template),
             ends_connection: ends_connection(self.config, self.client.peer(), refused.reason),
             draining: self.shared.is_draining(),
         };
@@ -49,11 +51,17 @@ fn ends_connection(config: &Config, peer: &Peer, reason: Reason) -> bool {
 }
 
 /// What a refusal does with the connection.
-fn connection_after(config: &Config, peer: &Peer, reason: Reason) -> RefusalConnection {
+fn connection_after(
+    config: &Config,
+    peer: &Peer,
+    reason: Reason,
+    template: &Template,
+) -> RefusalConnection {
     let usual = config.policy.refusal.connection;
     match (reason, ends_connection(config, peer, reason)) {
         (Reason::Shed, true) => config.policy.shed,
         (_, true) if usual == RefusalConnection::Keep => RefusalConnection::Close,
+        _ if template.is_said && usual == RefusalConnection::Reset => RefusalConnection::Close,
         _ => usual,
     }
 }

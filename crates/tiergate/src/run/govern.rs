@@ -3,6 +3,7 @@
 
 use super::process::Process;
 use super::unused;
+use super::upgrade;
 use crate::clock;
 use crate::link::FollowedInterface;
 use crate::origin::{Work, access, health};
@@ -11,6 +12,7 @@ use crate::sensors::{self, Sensors};
 use crate::shared::{Config, Shared};
 use crate::ticks;
 use crate::workers::Set;
+use sd_notify::NotifyState;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tiergate_core::sense::Reading;
@@ -65,21 +67,37 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
     tokio::spawn(unused::run());
     let (end_workers, ending) = oneshot::channel();
     let mut workers = tokio::spawn(look_after_workers(process.clone(), ending));
-    let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
-    loop {
+    let _ = sd_notify::notify(false, &[NotifyState::Ready]);
+    tokio::spawn(watchdog());
+    process.predecessor.iter().for_each(upgrade::tell);
+    let mut is_succeeded = false;
+    while !is_succeeded {
         match signals.next().await {
             Signal::End => break,
+            Signal::Upgrade => match hand_over(process, &mut signals).await {
+                Handed::Over => is_succeeded = true,
+                Handed::Not => {}
+                Handed::Ended => break,
+            },
             Signal::Reopen => reopen_log(&shared),
             Signal::Reload => {
+                if let Ok(now) = NotifyState::monotonic_usec_now() {
+                    let _ = sd_notify::notify(false, &[NotifyState::Reloading, now]);
+                }
                 reopen_log(&shared);
                 let process = process.clone();
                 // Not on this thread: compiling many rules takes milliseconds.
                 let _ = tokio::task::spawn_blocking(move || process.reload()).await;
+                let _ = sd_notify::notify(false, &[NotifyState::Ready]);
             }
         }
     }
-    let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
-    drain(&shared, &mut signals).await;
+    if !is_succeeded {
+        let _ = sd_notify::notify(false, &[NotifyState::Stopping]);
+        lame_duck(&shared, &mut signals).await;
+    }
+    process.listeners.lock().expect("no panic").let_go();
+    drain(&shared, &mut signals, is_succeeded).await;
     // The last, because they serve what is drained. Another signal ends the wait for them: then they are killed with the runtime.
     let _ = end_workers.send(());
     loop {
@@ -111,6 +129,60 @@ async fn look_after_workers(process: Arc<Process>, ending: oneshot::Receiver<()>
     workers.end().await;
 }
 
+/// Tells systemd that this thread, which accepts clients too, goes on, if its unit has `WatchdogSec=`.
+async fn watchdog() {
+    let read = |name| std::env::var(name).ok().and_then(|it| it.parse::<u64>().ok());
+    // A successor is not told which process is meant: it is the one.
+    let is_meant = read("WATCHDOG_PID").is_none_or(|it| it == u64::from(std::process::id()));
+    let Some(micros) = read("WATCHDOG_USEC").filter(|_| is_meant) else { return };
+    // Half the time, as sd_watchdog_enabled(3) recommends.
+    let mut ticks = tokio::time::interval(Duration::from_micros((micros / 2).max(1)));
+    loop {
+        ticks.tick().await;
+        let _ = sd_notify::notify(false, &[NotifyState::Watchdog]);
+    }
+}
+
+/// What became of an attempt to start a successor.
+enum Handed {
+    /// It serves.
+    Over,
+    /// It does not; this process goes on.
+    Not,
+    /// It does not, and this process was asked to end.
+    Ended,
+}
+
+/// Starts a successor that this process may leave its clients to.
+async fn hand_over(process: &Process, signals: &mut Signals) -> Handed {
+    tracing::info!("starting a successor");
+    match upgrade::hand_over(process, signals.end(&process.shared)).await {
+        Ok(Some(number)) => {
+            tracing::info!(successor = number, "the successor serves");
+            let _ = sd_notify::notify(false, &[NotifyState::MainPid(number)]);
+            process.shared.succeed();
+            Handed::Over
+        }
+        Ok(None) => Handed::Ended,
+        Err(fault) => {
+            tracing::error!("no upgrade, this process goes on: {fault:#}");
+            Handed::Not
+        }
+    }
+}
+
+/// Says that it will leave, and serves on for as long as the policy says: so that a load balancer has time to notice. A signal to end
+/// ends the wait.
+async fn lame_duck(shared: &Shared, signals: &mut Signals) {
+    let Some(time) = shared.config.load().policy.timeouts.lame_duck else { return };
+    tracing::info!("not ready any more; draining in {time:?}");
+    shared.leave();
+    tokio::select! {
+        () = tokio::time::sleep(time) => {}
+        () = signals.end(shared) => {}
+    }
+}
+
 fn reopen_log(shared: &Shared) {
     if let Some(log) = &*shared.log.load() {
         log.reopen();
@@ -118,8 +190,8 @@ fn reopen_log(shared: &Shared) {
 }
 
 /// Takes no new connections and waits for the open ones, at most as long as the policy says; a second
-/// signal ends the wait.
-async fn drain(shared: &Shared, signals: &mut Signals) {
+/// signal ends the wait. `is_first`: none has come yet, and the first is meant for the successor, too, as by `systemctl stop`.
+async fn drain(shared: &Shared, signals: &mut Signals, mut is_first: bool) {
     let longest = shared.config.load().policy.timeouts.drain;
     tracing::info!("draining, at most {longest:?}");
     shared.drain();
@@ -127,7 +199,11 @@ async fn drain(shared: &Shared, signals: &mut Signals) {
     while shared.is_busy() && Instant::now() < until {
         tokio::select! {
             () = tokio::time::sleep(DRAIN_LOOK) => {}
-            signal = signals.next() => if signal == Signal::End { break },
+            signal = signals.next() => {
+                if signal == Signal::End && !std::mem::take(&mut is_first) {
+                    break;
+                }
+            }
         }
     }
     match shared.connections.open() {
@@ -202,6 +278,8 @@ enum Signal {
     Reload,
     /// SIGUSR1, as for nginx and Apache.
     Reopen,
+    /// SIGUSR2, as for nginx.
+    Upgrade,
     /// SIGTERM and SIGINT.
     End,
 }
@@ -210,11 +288,13 @@ enum Signal {
 pub(super) struct Signals {
     hangup: tokio::signal::unix::Signal,
     user1: tokio::signal::unix::Signal,
-    /// Those that mean nothing: SIGUSR2, and that a file is as large as the process may make it, which the
-    /// write tells.
-    _others: [tokio::signal::unix::Signal; 2],
+    user2: tokio::signal::unix::Signal,
+    /// That a file is as large as the process may make it means nothing: the write tells.
+    _file_size: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
+    /// A reload was asked for while none could be done.
+    is_to_reload: bool,
 }
 
 impl Signals {
@@ -229,16 +309,49 @@ impl Signals {
         Ok(Signals {
             hangup: signal(SignalKind::hangup())?,
             user1: signal(SignalKind::user_defined1())?,
-            _others: [signal(SignalKind::user_defined2())?, signal(file_size)?],
+            user2: signal(SignalKind::user_defined2())?,
+            _file_size: signal(file_size)?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            is_to_reload: false,
         })
     }
 
+    /// The next signal to end. What others ask for is done now, or is the next signal afterwards.
+    async fn end(&mut self, shared: &Shared) {
+        loop {
+            match self.next().await {
+                Signal::End => return,
+                Signal::Reopen => reopen_log(shared),
+                Signal::Reload => {
+                    reopen_log(shared);
+                    self.is_to_reload = true;
+                }
+                Signal::Upgrade => {}
+            }
+            if self.is_to_reload {
+                // Until then nothing else is asked for that could be done.
+                return self.terminated().await;
+            }
+        }
+    }
+
+    /// SIGTERM or SIGINT.
+    async fn terminated(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
     async fn next(&mut self) -> Signal {
+        if std::mem::take(&mut self.is_to_reload) {
+            return Signal::Reload;
+        }
         tokio::select! {
             _ = self.hangup.recv() => Signal::Reload,
             _ = self.user1.recv() => Signal::Reopen,
+            _ = self.user2.recv() => Signal::Upgrade,
             _ = self.terminate.recv() => Signal::End,
             _ = self.interrupt.recv() => Signal::End,
         }

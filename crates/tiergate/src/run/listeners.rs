@@ -8,6 +8,7 @@ use anyhow::Context;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tiergate_core::demux::{self, Demux};
 use tokio::sync::{mpsc, watch};
@@ -33,6 +34,8 @@ struct Open {
     /// Whether its sockets are all and only ours, one for each thread, so that the kernel can pick one by its place.
     is_own: bool,
     stop: watch::Sender<bool>,
+    /// The same sockets once more, for a successor.
+    sockets: Vec<TcpListener>,
 }
 
 /// The listeners of a policy with all done that can fail: by address, with certificates read, and the
@@ -53,15 +56,12 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
-    /// None yet. Takes the sockets that were passed on.
+    /// None yet. `inherited`: the sockets that were passed on.
     pub(super) fn new(
         shared: Arc<Shared>,
         threads: Vec<mpsc::UnboundedSender<Listen>>,
+        inherited: Vec<TcpListener>,
     ) -> Listeners {
-        let mut passed = listenfd::ListenFd::from_env();
-        let places = 0..passed.len();
-        let taken = places.filter_map(|place| passed.take_tcp_listener(place).ok().flatten());
-        let inherited = taken.collect();
         Listeners { shared, threads, open: HashMap::new(), inherited }
     }
 
@@ -139,16 +139,39 @@ impl Listeners {
         share: bool,
     ) -> std::io::Result<(Vec<TcpListener>, bool)> {
         let is = |socket: &TcpListener| socket.local_addr().is_ok_and(|local| local == address);
-        if let Some(known) = self.inherited.iter().position(is) {
-            // One socket for all threads: the process that passed it on keeps it open, so that no connection
-            // in its queue is lost between two processes.
-            let socket = self.inherited.swap_remove(known);
-            socket.set_nonblocking(true)?;
-            socket2::SockRef::from(&socket).set_tcp_nodelay(true)?;
-            let sockets = self.threads.iter().map(|_| socket.try_clone());
-            return Ok((sockets.collect::<std::io::Result<_>>()?, false));
+        let inherited = std::mem::take(&mut self.inherited);
+        let (known, others): (Vec<_>, Vec<_>) = inherited.into_iter().partition(is);
+        self.inherited = others;
+        if !known.is_empty() {
+            for socket in &known {
+                socket.set_nonblocking(true)?;
+                socket2::SockRef::from(socket).set_tcp_nodelay(true)?;
+            }
+            // Each has a queue of its own: there is a thread for each, which may have several, and a socket for each thread, which may share it. The
+            // process that passed them on keeps them open until it has gone, so that no connection in a queue is lost.
+            let threads = self.threads.len();
+            let count = threads.max(known.len());
+            let sockets = known.iter().cycle().take(count).map(TcpListener::try_clone);
+            let is_own = known.len() == threads && !share;
+            return Ok((sockets.collect::<std::io::Result<_>>()?, is_own));
         }
         Ok((listen::bind(address, self.threads.len(), share)?, !share))
+    }
+
+    /// All sockets once more, those of an address in the order of its threads.
+    pub(super) fn copies(&self) -> std::io::Result<Vec<OwnedFd>> {
+        let sockets = self.open.values().flat_map(|it| &it.sockets);
+        sockets.map(|it| it.try_clone().map(OwnedFd::from)).collect()
+    }
+
+    /// Closes the sockets that were passed on and that no policy has named.
+    pub(super) fn forget_inherited(&mut self) {
+        self.inherited.clear();
+    }
+
+    /// They are kept for no successor any more: once the threads close theirs, nobody listens.
+    pub(super) fn let_go(&mut self) {
+        self.open.values_mut().for_each(|it| it.sockets.clear());
     }
 
     fn start(
@@ -169,7 +192,8 @@ impl Listeners {
         let program = watch::Sender::new(program);
         // Without lanes there never is one.
         let mut of_first = self.shared.lanes.get().is_some().then(|| program.subscribe());
-        for (thread, socket) in self.threads.iter().zip(sockets) {
+        let kept = sockets.iter().filter_map(|it| it.try_clone().ok()).collect();
+        for (thread, socket) in self.threads.iter().cycle().zip(sockets) {
             // A thread is gone only when the process ends.
             let _ = thread.send(Listen {
                 socket,
@@ -180,7 +204,7 @@ impl Listeners {
                 stop: stop.subscribe(),
             });
         }
-        Open { settings, dscp_wanted, program, is_own, stop }
+        Open { settings, dscp_wanted, program, is_own, stop, sockets: kept }
     }
 }
 

@@ -9,9 +9,11 @@ mod open_files;
 mod process;
 mod threads;
 mod unused;
+mod upgrade;
 
 pub use process::{ObservedSource, Process, Source};
 
+use crate::config::meant::Policy;
 use crate::observe::counters::Counters;
 use crate::origin::idle;
 use crate::request::account;
@@ -25,8 +27,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use threads::{Role, Thread};
-use tiergate_core::names::Names;
+use tiergate_core::control::Slots;
+use tiergate_core::names::{Names, PoolId};
 use tokio::sync::watch;
+use upgrade::PassedOn;
 
 /// Runs the gateway until it has drained after SIGTERM or SIGINT, with the policy of `source`, and beside it one that is only observed. `once` is polled on the first
 /// thread beside everything else: what the command line adds (admin listener, file watch).
@@ -55,9 +59,13 @@ where
     let to_observe =
         load_observed(&mut policy, observed.as_ref()).map_err(|fault| anyhow!("{fault}"))?;
     open_files::bound_connections(&mut policy);
+    say(&policy);
+    let mut passed_on = PassedOn::take();
     // Before the listeners: a start that fails must take no connections with it.
-    let bind = |address| {
-        admin::bind(address).with_context(|| format!("cannot bind the admin listener to {address}"))
+    let bind = |address| match passed_on.listener(address) {
+        Some(known) => Ok(known),
+        None => admin::bind(address)
+            .with_context(|| format!("cannot bind the admin listener to {address}")),
     };
     let admin = policy.admin.map(bind).transpose()?;
     let counters = Counters::new(threads::count(&policy));
@@ -71,9 +79,20 @@ where
         let unset = shared.lanes.set(lanes);
         debug_assert!(unset.is_ok(), "the process starts once");
     }
-    let mut listeners = Listeners::new(shared.clone(), orders);
+    let mut listeners = Listeners::new(shared.clone(), orders, passed_on.listeners);
     let prepared = listeners.prepare(&shared.config.load().policy)?;
+    if passed_on.predecessor.is_some() {
+        // It serves until this process does: there is time to look up the names of servers.
+        let pools = shared.config.load().pools.clone();
+        let resolve = async { tokio::time::timeout(NAMES, pools.resolve(&shared.counters)).await };
+        let changed = runtime.block_on(resolve).unwrap_or_default();
+        shared.servers_changed(&changed);
+    }
     listeners.apply(prepared);
+    if passed_on.predecessor.is_some() {
+        // What this policy does not name any more shall close with the predecessor.
+        listeners.forget_inherited();
+    }
     let process = Arc::new(Process {
         shared: shared.clone(),
         source,
@@ -82,6 +101,7 @@ where
         admin,
         listeners: Mutex::new(listeners),
         generation: watch::Sender::new(1),
+        predecessor: passed_on.predecessor,
     });
     let mut threads = threads.into_iter();
     let first = threads.next().expect("there is at least one thread");
@@ -100,9 +120,11 @@ where
         .collect::<anyhow::Result<_>>()?;
     let result = runtime.block_on(async {
         tokio::select! {
-            () = serve(0, first, shared.clone()) => Ok(()),
-            result = govern::govern(&process, signals) => result,
+            // What the command line adds may fail at once, and then a predecessor must not have been told that this process serves.
+            biased;
             result = once(process.clone()) => result,
+            result = govern::govern(&process, signals) => result,
+            () = serve(0, first, shared.clone()) => Ok(()),
         }
     });
     shared.stop();
@@ -114,6 +136,29 @@ where
         log.flush(LOG_PATIENCE);
     }
     result
+}
+
+/// How long a successor waits for the names of servers.
+const NAMES: Duration = Duration::from_secs(10);
+
+/// What is about to run, in one line of the log.
+fn say(policy: &Policy) {
+    let listeners: Vec<String> = policy.listeners.iter().map(|it| it.shown()).collect();
+    let slots = match policy.plan.pool_slots(PoolId::DEFAULT) {
+        Some(Slots::Fixed(slots)) => slots.to_string(),
+        _ => "adaptive".to_owned(),
+    };
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        policy = %policy.file.display(),
+        listeners = listeners.join(", "),
+        classes = policy.plan.classes.len(),
+        rules = policy.rules.len(),
+        slots,
+        connections_max = policy.limits.connections_max,
+        threads = policy.threads,
+        "starting"
+    );
 }
 
 /// How long the last lines of the access log may take at the end.

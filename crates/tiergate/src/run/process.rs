@@ -8,6 +8,7 @@ use crate::observed::ObservedPolicy;
 use crate::shared::{Config, Shared, flow_key};
 use anyhow::Context;
 use std::net::TcpListener;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tiergate_core::names::Names;
@@ -39,10 +40,12 @@ pub struct Process {
     pub(super) names: Mutex<Names>,
     /// The socket of the admin listener, which the command line serves.
     pub admin: Option<TcpListener>,
-    /// Locked for the length of a reload, by nothing else.
+    /// Locked for the length of a reload, and for a moment at the end.
     pub(super) listeners: Mutex<Listeners>,
     /// Tells what depends on the configuration as a whole that it has changed.
     pub(super) generation: watch::Sender<u32>,
+    /// Who waits to hear that this process serves.
+    pub(super) predecessor: Option<UnixDatagram>,
 }
 
 impl Process {
@@ -61,6 +64,9 @@ impl Process {
     }
 
     fn try_reload(&self) -> Result<u32, String> {
+        if self.shared.is_draining() || self.shared.has_succeeded() {
+            return Err("this process is on its way out, and loads no policy any more".to_owned());
+        }
         let mut listeners = self.listeners.lock().expect("no reload panics");
         let mut names = self.names.lock().expect("no reload panics");
         names.attempt(|names| self.put_in_force(names, &mut listeners))

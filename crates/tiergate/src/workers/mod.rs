@@ -34,4 +34,4 @@ mod worker;
 
 pub use board::Board;
 pub(crate) use set::Set;
-pub(crate) use start::{Become, become_worker, have_open_files};
+pub(crate) use start::{Become, SUCCESSOR, become_worker, have_open_files};

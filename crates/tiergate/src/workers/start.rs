@@ -25,8 +25,11 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 pub(super) const OURSELVES: &str = "/proc/self/exe";
 /// What tells a worker that it has its shares.
 const GO: &[u8] = b"g";
-/// What systemd told the gateway is not for its workers.
-const NOT_FOR_WORKERS: [&str; 9] = [
+/// What tells a gateway that it is the successor of one ([`crate::run`]).
+pub(crate) const SUCCESSOR: &str = "TIERGATE_SUCCESSOR";
+/// What systemd or a former process told the gateway is not for its workers.
+const NOT_FOR_WORKERS: [&str; 10] = [
+    SUCCESSOR,
     "NOTIFY_SOCKET",
     "LISTEN_FDS",
     "LISTEN_PID",

@@ -3,7 +3,6 @@
 use crate::origin::made_up;
 use crate::side::{Answer, Client, Side, fetch, read};
 use crate::world::{World, build, by, eventually, get, narrow, replan};
-use std::collections::BTreeSet;
 use std::time::Duration;
 use tiergate::config::meant::RefusalConnection;
 use tiergate_core::admit::block;
@@ -133,15 +132,15 @@ async fn a_client_is_told_what_it_has_left(side: Side) {
     assert_eq!(answer.fields["ratelimit-policy"], "\"each\";q=2;w=7200");
     assert_eq!(answer.fields["ratelimit"], "\"each\";r=1;t=3600");
     fetch(&world, side, "/len/1").await;
-    let mut told = BTreeSet::new();
-    for _ in 0..40 {
+    for _ in 0..5 {
         let Answer { status, fields, .. } = fetch(&world, side, "/len/1").await;
         assert_eq!(status, 429);
         assert_eq!(fields["x-reason"], "policed");
-        assert!(fields["ratelimit"].to_str().unwrap().starts_with("\"each\";r=0;t=3"));
-        told.insert(fields["retry-after"].to_str().unwrap().parse::<u64>().unwrap());
+        // Both say the same.
+        let told = fields["retry-after"].to_str().unwrap();
+        assert_eq!(fields["ratelimit"], format!("\"each\";r=0;t={told}"));
+        assert!((3000..=3600).contains(&told.parse().unwrap()), "{told}");
     }
-    assert!(told.len() > 3 && told.iter().all(|it| (30..=45).contains(it)), "{told:?}");
 }
 
 async fn a_preempted_request_is_told_so(side: Side) {

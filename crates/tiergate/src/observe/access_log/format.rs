@@ -23,7 +23,9 @@ impl Formatter {
         let entry = Entry { target, referer, ..*entry };
         match format {
             LogFormat::Json => self.push_json(line, &entry),
+            LogFormat::Common => self.push_common(line, &entry),
             LogFormat::Combined => self.push_combined(line, &entry),
+            LogFormat::Extended => self.push_extended(line, &entry),
         }
         line.push(b'\n');
     }
@@ -87,10 +89,8 @@ impl Formatter {
         line.push(b'}');
     }
 
-    /// `client - - [time] "request" status bytes "referer" "user agent"`, then Tiergate's own:
-    /// `class rule verdict reason duration queue first_byte server slots "host" "id" "traceparent" "cause"`, and
-    /// `"pool"` of a request that went to another than the default pool.
-    fn push_combined(&mut self, line: &mut Vec<u8>, entry: &Entry<'_>) {
+    /// `client - - [time] "request" status bytes`.
+    fn push_common(&mut self, line: &mut Vec<u8>, entry: &Entry<'_>) {
         put(line, format_args!("{} - - [", entry.client));
         self.clock.push_combined(line, entry.time);
         line.extend_from_slice(b"] \"");
@@ -99,8 +99,20 @@ impl Formatter {
         escape::push_combined(line, entry.target);
         let protocol = entry.protocol.name();
         put(line, format_args!(" {protocol}\" {} {}", entry.status, entry.sent_bytes));
+    }
+
+    /// The same with `"referer" "user agent"`.
+    fn push_combined(&mut self, line: &mut Vec<u8>, entry: &Entry<'_>) {
+        self.push_common(line, entry);
         quoted(line, entry.referer);
         quoted(line, entry.user_agent);
+    }
+
+    /// The same with Tiergate's own:
+    /// `class rule verdict reason duration queue first_byte server slots "host" "id" "traceparent" "cause"`, and
+    /// `"pool"` of a request that went to another than the default pool.
+    fn push_extended(&mut self, line: &mut Vec<u8>, entry: &Entry<'_>) {
+        self.push_combined(line, entry);
         quoted(line, entry.class.unwrap_or_default().as_bytes());
         line.push(b' ');
         match entry.rule {
@@ -229,13 +241,21 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_combined_line() {
+    fn lines_as_other_servers_write_them() {
+        let common = "192.0.2.7 - - [20/Nov/2026:18:23:51 +0000] \"GET /cart/7 HTTP/1.1\" 200 5120";
+        assert_eq!(line(LogFormat::Common, &entry()), format!("{common}\n"));
+        let both = "\"https://shop.example/\" \"curl/8.14.1\"";
+        assert_eq!(line(LogFormat::Combined, &entry()), format!("{common} {both}\n"));
+    }
+
+    #[test]
+    fn an_extended_line() {
         let mut refused = entry();
         refused.verdict = Verdict::Refused;
         refused.reason = Some(Reason::QueueFull);
         (refused.first_byte, refused.server, refused.rule) = (None, None, None);
         assert_eq!(
-            line(LogFormat::Combined, &refused),
+            line(LogFormat::Extended, &refused),
             "192.0.2.7 - - [20/Nov/2026:18:23:51 +0000] \"GET /cart/7 HTTP/1.1\" 200 5120 \
              \"https://shop.example/\" \"curl/8.14.1\" \"checkout\" - refused queue_full \
              0.041500 0.001250 - \"-\" 40 \"shop.example\" \"-\" \
@@ -247,7 +267,7 @@ pub(super) mod tests {
     fn the_cause_of_a_failure_is_logged() {
         let failed = Entry { cause: "connection refused", status: 502, ..entry() };
         assert!(line(LogFormat::Json, &failed).contains(",\"cause\":\"connection refused\","));
-        assert!(line(LogFormat::Combined, &failed).ends_with(" \"connection refused\"\n"));
+        assert!(line(LogFormat::Extended, &failed).ends_with(" \"connection refused\"\n"));
     }
 
     #[test]
@@ -259,7 +279,8 @@ pub(super) mod tests {
 
     #[test]
     fn queries_are_never_logged() {
-        for format in [LogFormat::Json, LogFormat::Combined] {
+        for format in [LogFormat::Json, LogFormat::Common, LogFormat::Combined, LogFormat::Extended]
+        {
             let line = line(format, &entry());
             assert!(!line.contains("hush") && !line.contains("secret"), "{line}");
         }
@@ -277,7 +298,7 @@ pub(super) mod tests {
             serde_json::from_str(&line(LogFormat::Json, &bare)).expect("valid JSON");
         assert_eq!(json["verdict"], "bad");
         assert_eq!(json.get("method"), None);
-        let combined = line(LogFormat::Combined, &bare);
+        let combined = line(LogFormat::Extended, &bare);
         assert!(combined.contains("\"- - HTTP/1.1\" 400"), "{combined}");
     }
 
@@ -311,7 +332,7 @@ pub(super) mod tests {
             }
             prop_assert_eq!(json.as_object().map(|object| object.len()), Some(logged));
 
-            let combined = line(LogFormat::Combined, &hostile);
+            let combined = line(LogFormat::Extended, &hostile);
             prop_assert_eq!(combined.matches('\n').count(), 1);
             // Quotes that are not escaped stand in pairs, one pair a quoted field.
             let unescaped = combined.replace("\\\\", "").replace("\\\"", "");

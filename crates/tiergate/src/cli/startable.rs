@@ -1,0 +1,71 @@
+//! Of `tiergate check`: files that a start opens, and that have to be right then: certificates, keys, the access log.
+
+use crate::config::meant::Policy;
+use crate::config::{Fault, Step, place_of};
+use crate::tls;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+use std::path::Path;
+
+/// What a start would end with.
+pub(super) fn faults(policy: &Policy) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut report = |steps: &[Step], message: String| {
+        let (line, column, key) = place_of(&policy.text, steps);
+        faults.push(Fault { line, column, key, message });
+    };
+    for (index, listener) in policy.listeners.iter().enumerate() {
+        let Some(settings) = &listener.tls else { continue };
+        if let Err(fault) = tls::server_config(settings, listener.http2) {
+            let steps = [Step::Key("listener"), Step::Element(index), Step::Key("tls")];
+            report(&steps, fault.to_string());
+        }
+    }
+    let log = policy.access_log.as_ref().and_then(|log| log.path.as_ref());
+    if let Some(fault) = log.and_then(|path| unwritable(path)) {
+        report(&[Step::Key("access_log"), Step::Key("path")], fault);
+    }
+    faults
+}
+
+/// Why nothing can be appended to a file, which need not be there yet.
+fn unwritable(path: &Path) -> Option<String> {
+    let shown = path.display();
+    if path.is_dir() {
+        return Some(format!("{shown} is a directory: name a file in it"));
+    }
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (what, flags) = match path.exists() {
+        true => (path, Access::WRITE_OK),
+        false => (folder, Access::WRITE_OK | Access::EXEC_OK),
+    };
+    let fault = access(what, flags).err()?;
+    let how = match fault {
+        Errno::NOENT | Errno::NOTDIR => "make this directory",
+        _ => "let this user write there",
+    };
+    Some(format!(
+        "{shown} cannot be written: {}: {}; {how}",
+        what.display(),
+        std::io::Error::from(fault)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_needs_a_place() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let said = |name: &str| unwritable(&folder.path().join(name)).unwrap_or_default();
+        assert_eq!(said("new.log"), "");
+        assert!(!folder.path().join("new.log").exists(), "looking makes nothing");
+        assert!(
+            said("missing/new.log").ends_with("make this directory"),
+            "{}",
+            said("missing/new.log")
+        );
+        assert!(said("").contains("is a directory"));
+    }
+}

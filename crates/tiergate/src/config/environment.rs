@@ -1,0 +1,128 @@
+//! `${NAME}` in the texts of a policy: what the environment has under that name.
+//!
+//! Only in values, and before they are read, so that each is checked as if it had been written there. `$${` stands for `${`.
+
+use super::place::Place;
+use toml::Spanned;
+use toml::de::DeValue;
+
+/// Puts what `lookup` says in the place of each `${NAME}`; reports names that it does not know.
+pub(super) fn expand(
+    value: &mut DeValue<'_>,
+    place: &Place,
+    lookup: &dyn Fn(&str) -> Option<String>,
+) {
+    let within = |it: &mut Spanned<DeValue<'_>>, place: Place| expand(it.get_mut(), &place, lookup);
+    match value {
+        DeValue::String(text) if text.contains("${") => match expanded(text, lookup) {
+            Ok(whole) => *text = whole.into(),
+            Err(fault) => place.fault(fault),
+        },
+        DeValue::Array(elements) => {
+            for (index, element) in elements.iter_mut().enumerate() {
+                let at = element.span().start;
+                within(element, place.element_at(index, at));
+            }
+        }
+        DeValue::Table(table) => {
+            for (key, value) in table.iter_mut() {
+                let at = value.span().start;
+                within(value, place.key_at(key.get_ref(), at));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// # Errors
+/// What to do about it.
+fn expanded(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut whole = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        let (before, from) = rest.split_at(at);
+        if let Some(before) = before.strip_suffix('$') {
+            whole.push_str(before);
+            whole.push_str("${");
+            rest = &from[2..];
+            continue;
+        }
+        whole.push_str(before);
+        let Some((name, after)) = from[2..].split_once('}') else {
+            return Err("must close each ${ with }; write $${ for ${ itself".to_owned());
+        };
+        let is_name = !name.is_empty()
+            && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_')
+            && !name.starts_with(|it: char| it.is_ascii_digit());
+        if !is_name {
+            return Err(format!(
+                "must have the name of an environment variable in ${{…}}, got {name:?}; write $${{ for ${{ itself"
+            ));
+        }
+        let value = lookup(name).ok_or_else(|| {
+            format!("the environment variable {name} is not set, or no UTF-8: set it where the gateway is started")
+        })?;
+        whole.push_str(&value);
+        rest = after;
+    }
+    Ok(whole + rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load::parse_in;
+    use super::*;
+    use tiergate_core::names::Names;
+
+    fn of(name: &str) -> Option<String> {
+        let known = [("PORT", "8081"), ("HOST", "app.internal"), ("EMPTY", "")];
+        known.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned())
+    }
+
+    #[test]
+    fn names_stand_for_what_the_environment_has() {
+        let text = |text: &str| expanded(text, &of);
+        assert_eq!(text("${HOST}:${PORT}"), Ok("app.internal:8081".to_owned()));
+        assert_eq!(text("a${EMPTY}b"), Ok("ab".to_owned()));
+        assert_eq!(text("$${HOST} costs $5"), Ok("${HOST} costs $5".to_owned()));
+        for (wrong, said) in [
+            ("${HOST", "must close each ${ with }; write $${ for ${ itself"),
+            (
+                "${}",
+                "must have the name of an environment variable in ${…}, got \"\"; write $${ for ${ itself",
+            ),
+            (
+                "${A B}",
+                "must have the name of an environment variable in ${…}, got \"A B\"; write $${ for ${ itself",
+            ),
+            (
+                "${NOBODY}",
+                "the environment variable NOBODY is not set, or no UTF-8: set it where the gateway is started",
+            ),
+        ] {
+            assert_eq!(text(wrong), Err(said.to_owned()));
+        }
+    }
+
+    #[test]
+    fn faults_are_where_the_text_is() {
+        let policy = |text: &str| parse_in(text, "p.toml", &mut Names::default(), &of);
+        let text = "[origin]\nservers = [\"${HOST}:${PORT}\"]\n[[class]]\nname = \"a\"\n";
+        let read = policy(text).expect("it is right");
+        assert_eq!(read.origin.servers.len(), 1);
+        let wrong = text.replace("${PORT}", "${NOBODY}").replace("\"a\"", "\"${PORT}x\"");
+        let said = policy(&wrong).expect_err("one is not set").to_string();
+        assert!(
+            said.starts_with("p.toml:2:12: origin.servers[1]: the environment variable NOBODY"),
+            "{said}"
+        );
+        // What is put in is checked as if it stood there.
+        let wrong = text.replace("${PORT}", "${EMPTY}");
+        assert!(
+            policy(&wrong)
+                .expect_err("no port")
+                .to_string()
+                .starts_with("p.toml:2:12: origin.servers[1]: must be")
+        );
+    }
+}

@@ -1,0 +1,154 @@
+//! Upgrades (SIGUSR2) and stops behind something that asks whether a gateway is ready, under load: no request is lost.
+
+mod support;
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use support::eventually;
+use support::gateway::{Gateway, Policy};
+use support::load::{Habit, Load};
+use support::origin::Origin;
+
+/// How often each of them happens: in CI less often than what the project promises, which `make upgrades` shows.
+fn times() -> usize {
+    std::env::var("UPGRADES").ok().and_then(|it| it.parse().ok()).unwrap_or(8)
+}
+
+/// The processes that have taken over, as the log names them.
+fn successors(gateway: &Gateway) -> Vec<i32> {
+    let log = gateway.log();
+    let named = log.split("successor=").skip(1);
+    let number = |text: &str| text.split(|it: char| !it.is_ascii_digit()).next()?.parse().ok();
+    named.filter_map(number).collect()
+}
+
+fn send(process: i32, signal: Signal) {
+    let process = Pid::from_raw(process).expect("no process has the number 0");
+    kill_process(process, signal).expect("it is there");
+}
+
+/// Whether a process does nothing any more; its parent may not have asked how it ended.
+fn has_gone(process: i32) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(process.to_string()).join("stat"));
+    stat.map_or(true, |stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")))
+}
+
+/// The last of several processes, ended with the test.
+struct Last(i32);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        if let Some(process) = Pid::from_raw(self.0).filter(|_| !has_gone(self.0)) {
+            let _ = kill_process(process, Signal::KILL);
+        }
+    }
+}
+
+/// Has the gateway hand over to a successor, and returns that.
+fn upgrade(gateway: &Gateway, process: i32) -> i32 {
+    let before = successors(gateway).len();
+    send(process, Signal::USR2);
+    eventually("a successor serves", || successors(gateway).len() > before);
+    eventually("the former has gone", || has_gone(process));
+    *successors(gateway).last().expect("there is one")
+}
+
+#[test]
+fn upgrades_lose_no_request() {
+    for threads in [1, 2] {
+        for habit in [Habit::Keep, Habit::Fresh] {
+            let origin = Origin::echo();
+            let top = format!("threads = {threads}");
+            let gateway = Gateway::start(&Policy { top, ..Policy::of(&[origin.server()]) });
+            let load = Load::start(gateway.address, 8, habit);
+            let mut last = Last(gateway.process.id() as i32);
+            for _ in 0..times().div_ceil(4) {
+                last.0 = upgrade(&gateway, last.0);
+                assert!(!gateway.log().contains("connections cut"), "{}", gateway.log());
+            }
+            let seen = load.stop();
+            seen.assert_all(&[200]);
+            assert_eq!(seen.closed_idle, 0, "{seen:#?}");
+            // The admin listener went with it.
+            gateway.assert_conserved();
+            send(last.0, Signal::TERM);
+            eventually("the last ends when it is asked to", || has_gone(last.0));
+        }
+    }
+}
+
+#[test]
+fn a_successor_that_cannot_start_changes_nothing() {
+    let origin = Origin::echo();
+    let gateway = Gateway::start(&Policy::of(&[origin.server()]));
+    let sound = std::fs::read_to_string(&gateway.policy_path).expect("it was written");
+    gateway.write_policy("nonsense = 1\n");
+    let process = gateway.process.id() as i32;
+    send(process, Signal::USR2);
+    eventually("it says why", || gateway.log().contains("no upgrade, this process goes on"));
+    assert!(gateway.log().contains("nonsense: unknown key"), "{}", gateway.log());
+    assert_eq!(gateway.get("/x").status, 200);
+    assert!(successors(&gateway).is_empty());
+    // Another listener is the successor's own matter.
+    gateway.write_policy(&sound);
+    let last = Last(upgrade(&gateway, process));
+    assert_eq!(gateway.get("/x").status, 200);
+    send(last.0, Signal::TERM);
+    eventually("it ends", || has_gone(last.0));
+}
+
+fn lame(origin: &Origin, duck: &str) -> Policy {
+    let tables = format!("[timeouts]\nlame_duck = \"{duck}\"\n");
+    Policy { tables, ..Policy::of(&[origin.server()]) }
+}
+
+fn is_ready(gateway: &Gateway) -> bool {
+    // One that ends in the midst of its answer is not.
+    support::client::Client::try_connect(gateway.admin).is_ok_and(|mut client| {
+        client.send("GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        client.try_answer(false).is_ok_and(|answer| answer.status == 200)
+    })
+}
+
+#[test]
+fn a_lame_duck_says_so_and_serves_until_it_drains() {
+    let origin = Origin::echo();
+    let mut gateway = Gateway::start(&lame(&origin, "1h"));
+    assert!(is_ready(&gateway));
+    gateway.process.signal(Signal::TERM);
+    eventually("it is not ready", || !is_ready(&gateway));
+    let mut kept = gateway.client();
+    for _ in 0..3 {
+        let answer = kept.get("/x");
+        assert!(answer.status == 200 && !answer.closes(), "{}", answer.head);
+        assert_eq!(gateway.get("/fresh").status, 200);
+    }
+    drop(kept);
+    // A second signal ends the wait.
+    gateway.drain();
+    // And it ends by itself.
+    let mut gateway = Gateway::start(&lame(&origin, "500ms"));
+    let began = Instant::now();
+    gateway.drain();
+    assert!(began.elapsed() >= Duration::from_millis(500));
+}
+
+/// A client that asks which of two gateways is ready, as a load balancer does, and sends its requests there.
+#[test]
+fn stops_lose_nothing_of_a_client_that_follows_readiness() {
+    let origin = Origin::echo();
+    let policy = lame(&origin, "300ms");
+    let mut pair = [Gateway::start(&policy), Gateway::start(&policy)];
+    for turn in 0..times() {
+        pair[turn % 2].process.signal(Signal::TERM);
+        let end = Instant::now() + Duration::from_millis(600);
+        while Instant::now() < end {
+            let ready = pair.iter().find(|it| is_ready(it)).expect("one of them stays");
+            assert_eq!(ready.get("/x").status, 200);
+        }
+        let status = pair[turn % 2].process.wait(support::PATIENCE);
+        assert!(status.success(), "{status}");
+        pair[turn % 2] = Gateway::start(&policy);
+    }
+}
