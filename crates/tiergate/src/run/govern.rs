@@ -320,7 +320,7 @@ impl Signals {
     /// The next signal to end. What others ask for is done now, or is the next signal afterwards.
     async fn end(&mut self, shared: &Shared) {
         loop {
-            match self.next().await {
+            match self.received().await {
                 Signal::End => return,
                 Signal::Reopen => reopen_log(shared),
                 Signal::Reload => {
@@ -329,25 +329,17 @@ impl Signals {
                 }
                 Signal::Upgrade => {}
             }
-            if self.is_to_reload {
-                // Until then nothing else is asked for that could be done.
-                return self.terminated().await;
-            }
-        }
-    }
-
-    /// SIGTERM or SIGINT.
-    async fn terminated(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
         }
     }
 
     async fn next(&mut self) -> Signal {
-        if std::mem::take(&mut self.is_to_reload) {
-            return Signal::Reload;
+        match std::mem::take(&mut self.is_to_reload) {
+            true => Signal::Reload,
+            false => self.received().await,
         }
+    }
+
+    async fn received(&mut self) -> Signal {
         tokio::select! {
             _ = self.hangup.recv() => Signal::Reload,
             _ = self.user1.recv() => Signal::Reopen,

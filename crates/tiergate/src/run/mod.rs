@@ -87,12 +87,10 @@ where
         let resolve = async { tokio::time::timeout(NAMES, pools.resolve(&shared.counters)).await };
         let changed = runtime.block_on(resolve).unwrap_or_default();
         shared.servers_changed(&changed);
-    }
-    listeners.apply(prepared);
-    if passed_on.predecessor.is_some() {
         // What this policy does not name any more shall close with the predecessor.
         listeners.forget_inherited();
     }
+    listeners.apply(prepared);
     let process = Arc::new(Process {
         shared: shared.clone(),
         source,
