@@ -22,6 +22,10 @@ use std::time::Duration;
 const OTHERS_TURNS: f64 = 2.0;
 const OTHERS_LEAST: Duration = Duration::from_micros(250);
 
+/// For how long the link is to have something to send of answers that hold no slot at the origin: most turns in which none may start
+/// are shorter.
+const STOCK: Duration = Duration::from_secs(2);
+
 /// A class that sends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sender {
@@ -126,9 +130,9 @@ impl Scheduler {
         self.is_shared
     }
 
-    /// How many bytes it sends in so long, heads included.
-    pub fn carries_in(&self, time: Duration) -> u64 {
-        (self.queue.rate() * time.as_secs_f64()) as u64
+    /// How many bytes of the background's answers may wait on each of so many threads without a slot at the origin.
+    pub fn stock(&self, threads: usize) -> u64 {
+        (self.queue.rate() * STOCK.as_secs_f64() / threads.max(1) as f64) as u64
     }
 
     /// The account of a class, if it ever took a turn or is of the policy.

@@ -51,8 +51,6 @@ pub struct Link {
 
 /// How long who waits for the link is not looked at, at most.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
-/// For how long the link is to have something to send of answers that hold no slot at the origin: most turns in which none may start are shorter.
-const STOCK: Duration = Duration::from_secs(2);
 /// Bytes that are taken at a time where nothing is known of the link any more.
 const UNBOUND: u64 = 1 << 16;
 
@@ -153,8 +151,7 @@ impl Link {
     /// slot. Each of the threads has its part of what may. Some are to, so that the link is in use while the origin has nothing of the background to do; not all that there are.
     pub(crate) fn is_in_stock(&self, turn: &mut Turn, bytes: u64, threads: usize) -> bool {
         let schedule = self.schedule.lock().expect(HELD);
-        let part = |it: &Scheduler| it.carries_in(STOCK) / threads.max(1) as u64;
-        schedule.as_ref().is_none_or(|it| turn.is_in_stock(bytes, part(it)))
+        schedule.as_ref().is_none_or(|it| turn.is_in_stock(bytes, it.stock(threads)))
     }
 
     /// So many bytes that an answer took in its turns were not written.
