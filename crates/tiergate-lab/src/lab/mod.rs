@@ -13,6 +13,7 @@ mod busy;
 pub(crate) mod calibrated;
 mod capacity;
 mod check;
+mod delay;
 mod dns;
 #[cfg(test)]
 mod doubts;

@@ -5,16 +5,21 @@
 //! ```
 //!
 //! The gateway's machine forwards packets, so that with nothing in front the clients reach the
-//! origin over the same two links. A link is as fast as the machine or shaped in both directions.
+//! origin over the same two links. A link is as fast as the machine or shaped in both directions, and that of the clients may
+//! be a long one ([`super::delay`]).
 //!
 //! The names carry our process id. Dropped, the namespaces are removed, and their links with them;
 //! what a killed lab has left behind is removed by the next one.
 
+use super::delay::DelayLine;
+use crate::units;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// What the names of our namespaces begin with.
 const PREFIX: &str = "tglab";
@@ -43,6 +48,12 @@ pub(super) struct Links {
     /// stays so.
     #[serde(default)]
     pub(super) exact: bool,
+    /// How long a packet is on its way between clients and gateway, in each direction, after it has left the queue. Packets leave one by one then.
+    #[serde(default, with = "units::text")]
+    pub(super) delay: Duration,
+    /// Whether what the gateway sends to the clients is shaped by `tiergate link setup`, in place of the lab's own shaper.
+    #[serde(default)]
+    pub(super) tree: bool,
 }
 
 /// Network namespaces could not be made: without them there is no lab.
@@ -65,6 +76,8 @@ pub(super) struct Network {
     pub(super) gateway: String,
     /// The namespace of the origin.
     pub(super) origin: String,
+    /// The link between clients and gateway, if it is a long one.
+    line: Option<DelayLine>,
 }
 
 impl Network {
@@ -72,18 +85,24 @@ impl Network {
     pub(super) fn make(links: &Links) -> Result<Self> {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let name = |role: &str| format!("{PREFIX}{}-{number}{role}", std::process::id());
-        let network = Self { clients: name("c"), gateway: name("g"), origin: name("o") };
+        let (clients, gateway, origin) = (name("c"), name("g"), name("o"));
+        let mut network = Self { clients, gateway, origin, line: None };
         network.fill(links).map_err(|error| Refused(format!("{error:#}")))?;
         Ok(network)
     }
 
-    fn fill(&self, links: &Links) -> Result<()> {
+    fn fill(&mut self, links: &Links) -> Result<()> {
         let [c, g, o] = [&self.clients, &self.gateway, &self.origin];
         for name in [c, g, o] {
             ip(&format!("netns add {name}"))?;
             ip(&format!("-n {name} link set lo up"))?;
         }
-        ip(&format!("link add wire netns {c} type veth peer name outer netns {g}"))?;
+        match links.delay {
+            Duration::ZERO => {
+                ip(&format!("link add wire netns {c} type veth peer name outer netns {g}"))?;
+            }
+            delay => self.line = Some(DelayLine::make([(c, "wire"), (g, "outer")], delay)?),
+        }
         ip(&format!("link add inner netns {g} type veth peer name wire netns {o}"))?;
         for last in 2..2 + CLIENT_ADDRESSES {
             ip(&format!("-n {c} address add 10.77.0.{last}/24 dev wire"))?;
@@ -117,6 +136,9 @@ impl Network {
         ] {
             let Some(rate) = rate else { continue };
             for (name, device) in ends {
+                if links.tree && device == "outer" {
+                    continue;
+                }
                 if links.exact {
                     ip(&format!(
                         "-n {name} link set dev {device} gso_max_size 1514 gso_max_segs 1"
@@ -141,6 +163,20 @@ impl Network {
             addresses.join(", ")
         );
         command("ip", ["netns", "exec", &self.clients, "nft", &rules])
+    }
+
+    /// Has the gateway's program shape what leaves for the clients, where an experiment says so, as an operator would have it.
+    pub(super) fn shape_by(&self, gateway: &Path, links: &Links) -> Result<()> {
+        let Some(rate) = links.clients.as_deref().filter(|_| links.tree) else { return Ok(()) };
+        if links.exact {
+            ip(&format!(
+                "-n {} link set dev outer gso_max_size 1514 gso_max_segs 1",
+                self.gateway
+            ))?;
+        }
+        let program = gateway.to_str().context("the gateway's path is not UTF-8")?;
+        let words = ["netns", "exec", &self.gateway, program, "link", "setup", "outer"];
+        command("ip", words.into_iter().chain(["--capacity", rate, "--yes"]))
     }
 
     /// Where the gateway takes requests.
@@ -181,6 +217,11 @@ pub(super) fn remove_left_behind() -> usize {
     };
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());
     names.filter(dead).filter(|name| ip(&format!("netns del {name}")).is_ok()).count()
+}
+
+/// Moves a device into a namespace, where it has that name.
+pub(super) fn in_namespace(device: &str, namespace: &str, name: &str) -> Result<()> {
+    ip(&format!("link set {device} netns {namespace} name {name}"))
 }
 
 /// Runs `ip` with these words.

@@ -65,6 +65,7 @@ impl Run<'_> {
         let at = machine::minute();
         let scratch = scratch()?;
         let network = Network::make(&self.experiment.link)?;
+        network.shape_by(self.gateway, &self.experiment.link)?;
         let split = Split::new(self.experiment.origin.computes(), self.job, self.jobs);
         let (listen, processors) = (Network::ORIGIN, split.origin.as_deref());
         let namespace = Some(network.origin.as_str());

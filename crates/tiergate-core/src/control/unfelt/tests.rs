@@ -1,0 +1,151 @@
+use super::*;
+
+const LANE: LaneId = LaneId(0);
+
+/// Time passes in steps of 10 ms, in each of which a request of the foreground comes and is answered: usually after 20 ms, longer by
+/// `each` (in ln) for each background request in progress, of which as many run as may, and each for so long.
+fn run(law: &mut Unfelt, from_s: u64, seconds: u64, each: f64, lasts_ms: u64) -> f64 {
+    let mut random = fastrand::Rng::with_seed(from_s + 1);
+    let mut running: Vec<u64> = Vec::new();
+    let mut present = 0.0;
+    for step in from_s * 100..(from_s + seconds) * 100 {
+        let (ms, now) = (step * 10, Moment::from_millis(step * 10));
+        law.pass(now, running.len() as u32, 1000);
+        running.retain(|ends| *ends > ms);
+        while running.len() < law.bound() as usize {
+            running.push(ms + lasts_ms);
+        }
+        present += running.len() as f64;
+        let noise: f64 = (0..4).map(|_| random.f64() - 0.5).sum();
+        let took = 0.02 * (each * running.len() as f64 + 0.5 * noise).min(8.0).exp();
+        law.answered(now, LANE, Some(Duration::from_secs_f64(took)));
+    }
+    present / (seconds * 100) as f64
+}
+
+#[test]
+fn the_bound_is_where_the_effect_is_what_is_tolerated() {
+    for each in [0.01, 0.03, 0.06] {
+        let mut law = Unfelt::new(Moment::from_millis(1));
+        run(&mut law, 0, 300, each, 50);
+        let felt = law.felt();
+        assert!((felt.each - each).abs() < 4.0 * felt.error, "{each}: {felt:?}");
+        let effect = each * law.most();
+        assert!((0.02..0.1).contains(&effect), "{each}: {effect} {felt:?}");
+    }
+}
+
+#[test]
+fn an_origin_that_answers_at_once_has_its_alarm_too() {
+    let mut law = Unfelt::new(Moment::from_millis(1));
+    let mut answer = |from: u64, micros: u64| {
+        for step in from..from + 100 {
+            let now = Moment::from_millis(step * 10);
+            law.pass(now, 1, 1000);
+            law.answered(now, LANE, Some(Duration::from_micros(micros)));
+        }
+        law.most()
+    };
+    let most = answer(1, 300);
+    // Three times as long, which the background may be the cause of: less of it at once.
+    assert!(answer(101, 1000) <= 0.5 * most, "of {most}");
+}
+
+#[test]
+fn it_grows_while_nothing_is_felt_and_shrinks_when_something_is() {
+    let mut law = Unfelt::new(Moment::from_millis(1));
+    run(&mut law, 0, 200, 0.0, 50);
+    let most = law.most();
+    assert!(most > 10.0, "{most}");
+    run(&mut law, 200, 100, 0.1, 50);
+    assert!(law.most() < 2.0, "{} after {most}", law.most());
+}
+
+#[test]
+fn requests_that_outlast_turns_are_felt_too() {
+    for lasts_ms in [5_000, 20_000] {
+        let mut law = Unfelt::new(Moment::from_millis(1));
+        run(&mut law, 0, 200, 0.0, 50);
+        run(&mut law, 200, 900, 0.1, lasts_ms);
+        let present = run(&mut law, 1100, 300, 0.1, lasts_ms);
+        assert!(present < 4.0, "{lasts_ms}: {present} of {}", law.most());
+    }
+}
+
+#[test]
+fn a_bound_of_less_than_one_is_kept_on_average() {
+    for lasts_ms in [30, 3_000] {
+        let mut law = Unfelt::new(Moment::from_millis(1));
+        run(&mut law, 0, 100, 1.0, lasts_ms);
+        let present = run(&mut law, 100, 300, 1.0, lasts_ms);
+        assert!((0.02..0.25).contains(&present), "{lasts_ms}: {present} of {}", law.most());
+    }
+}
+
+#[test]
+fn times_that_are_all_equal_and_none_at_all_break_nothing() {
+    let mut law = Unfelt::new(Moment::from_millis(1));
+    for ms in 0..500_000 {
+        let now = Moment::from_millis(ms);
+        law.pass(now, law.bound(), 1000);
+        law.answered(now, LANE, Some(Duration::ZERO));
+    }
+    let felt = law.felt();
+    assert!(felt.each.abs() < 0.01 && felt.error.is_finite() && law.most().is_finite());
+    law.pass(Moment::from_millis(100_000_000), 0, 1000);
+    (0..20).for_each(|_| law.ended(1, true));
+    assert!(law.most() >= LEAST && law.bound() <= 1000);
+}
+
+#[test]
+fn one_client_whose_requests_fail_takes_nothing_from_the_others() {
+    let law = |flows: &[(u64, bool)]| {
+        let mut law = Unfelt::new(Moment::from_millis(1));
+        law.most = 8.0;
+        flows.iter().cycle().take(40).for_each(|(flow, refused)| law.ended(*flow, *refused));
+        law.most()
+    };
+    assert_eq!(law(&[(1, true), (2, false)]), 8.0, "one of two");
+    assert_eq!(law(&[(1, true), (2, true)]), 4.0, "both, and once a turn");
+    assert_eq!(law(&[(1, true)]), 4.0, "there is no other");
+    let few = [(1, true), (2, true)].into_iter().chain((3..40).map(|flow| (flow, false)));
+    assert_eq!(law(&few.collect::<Vec<_>>()), 8.0, "fewer than a tenth");
+}
+
+#[test]
+fn a_slow_kind_that_hardly_comes_does_not_stop_the_bound_from_growing() {
+    let mut law = Unfelt::new(Moment::from_millis(1));
+    law.answered(Moment::from_millis(2), LaneId(1), Some(Duration::from_secs(40)));
+    run(&mut law, 0, 300, 0.0, 50);
+    assert!(law.most() > 10.0, "{}", law.most());
+}
+
+#[test]
+fn what_was_done_while_nobody_was_there_is_no_debt() {
+    let mut law = Unfelt::new(Moment::from_millis(1));
+    (1..100).for_each(|second| law.pass(Moment::from_millis(second * 1000), 20, 1000));
+    law.most = 0.9;
+    law.begins_anew(Moment::from_millis(100_000));
+    assert_eq!(law.bound(), 1);
+}
+
+#[test]
+fn what_the_origin_refuses_the_foreground_is_felt() {
+    let mut law = Unfelt::new(Moment::from_millis(1));
+    run(&mut law, 0, 200, 0.0, 50);
+    let most = law.most();
+    assert!(most > 10.0, "{most}");
+    // Answers are as quick as ever; with more than five in the background, half of the requests are refused.
+    let mut running: Vec<u64> = Vec::new();
+    for step in 20_000..50_000u64 {
+        let (ms, now) = (step * 10, Moment::from_millis(step * 10));
+        law.pass(now, running.len() as u32, 1000);
+        running.retain(|ends| *ends > ms);
+        while running.len() < law.bound() as usize {
+            running.push(ms + 50);
+        }
+        let is_refused = running.len() > 5 && step % 2 == 0;
+        law.answered(now, LANE, (!is_refused).then_some(Duration::from_millis(20)));
+    }
+    assert!(law.most() < 8.0, "{} after {most}", law.most());
+}
