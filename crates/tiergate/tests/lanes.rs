@@ -2,9 +2,8 @@
 
 mod support;
 
-use socket2::{Domain, Socket, Type};
 use std::io::Read;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use support::client::Client;
 use support::gateway::{Gateway, Policy};
 use support::origin::{Origin, ok};
@@ -20,16 +19,6 @@ const LANE: &str = "[[class]]\nname = \"preferred\"\n[[class]]\nname = \"standar
 
 fn policy(origin: &Origin, lane: &str) -> Policy {
     Policy { tables: format!("{LANE}{lane}"), ..Policy::of(&[origin.server()]) }
-}
-
-/// A connection that comes from that address.
-fn from(address: Ipv4Addr, to: SocketAddr) -> Client {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-    socket.bind(&SocketAddr::from((address, 0)).into()).expect("an address of this machine");
-    socket.connect(&to.into()).expect("the gateway listens");
-    let stream: std::net::TcpStream = socket.into();
-    stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
-    Client { stream, buffer: Vec::new() }
 }
 
 /// The names of the gateway's threads, with how long each has run, in nanoseconds, and its nice value.
@@ -64,7 +53,7 @@ fn connections_of_a_class_are_served_by_threads_of_its_lane() {
     });
     assert_eq!(lane("nice_wanted"), Some(-5));
     for address in [PREFERRED, OTHER] {
-        let mut client = from(address, gateway.address);
+        let mut client = Client::connect_from(address, gateway.address);
         assert_eq!(client.get("/").status, 200);
         let is_in_lane = address == PREFERRED;
         let wanted = Some(i64::from(is_in_lane));
@@ -89,7 +78,7 @@ fn handed_over(gateway: &Gateway, address: Ipv4Addr, count: usize) -> u64 {
     let seen = || gateway.status()["lanes"][0]["handed_over"].as_u64().expect("a number");
     let before = seen();
     for _ in 0..count {
-        assert_eq!(from(address, gateway.address).get("/").status, 200);
+        assert_eq!(Client::connect_from(address, gateway.address).get("/").status, 200);
     }
     seen() - before
 }
@@ -102,7 +91,7 @@ fn the_kernel_puts_connections_where_they_belong_also_after_a_reload() {
     assert_eq!(gateway.get("/").status, 200);
     let lane = || gateway.status()["lanes"][0]["connections"].as_i64();
     assert_eq!(handed_over(&gateway, PREFERRED, 30), 0, "none: by three threads and chance twenty");
-    let own = from(PREFERRED, gateway.address);
+    let own = Client::connect_from(PREFERRED, gateway.address);
     eventually_is("it is in the lane", Some(1), lane);
     drop(own);
     handed_over(&gateway, OTHER, 30);
@@ -114,8 +103,8 @@ fn the_kernel_puts_connections_where_they_belong_also_after_a_reload() {
     std::fs::write(&gateway.policy_path, moved).expect("a folder of our own");
     assert_eq!(gateway.reload().0, 200);
     eventually("the kernel knows", || handed_over(&gateway, OTHER, 10) == 0);
-    let _others = from(PREFERRED, gateway.address);
-    let _own = from(OTHER, gateway.address);
+    let _others = Client::connect_from(PREFERRED, gateway.address);
+    let _own = Client::connect_from(OTHER, gateway.address);
     eventually_is("the one that the rule is of is in the lane", Some(1), lane);
     gateway.assert_conserved();
 }
@@ -127,7 +116,7 @@ fn where_the_kernel_cannot_tell_connections_are_handed_over() {
     let gateway = Gateway::start(&shared);
     // Each has one chance in three to come to the lane's thread at once.
     assert!(handed_over(&gateway, PREFERRED, 40) > 0);
-    let own = from(PREFERRED, gateway.address);
+    let own = Client::connect_from(PREFERRED, gateway.address);
     let lane = || gateway.status()["lanes"][0]["connections"].as_i64();
     eventually_is("it is in the lane", Some(1), lane);
     drop(own);
@@ -141,9 +130,10 @@ fn where_the_kernel_cannot_tell_connections_are_handed_over() {
 fn a_full_lane_closes_connections_as_they_come_and_others_do_not_mind() {
     let origin = Origin::answering(|_| ok("ok"));
     let gateway = Gateway::start(&policy(&origin, "connections_max = 2\n"));
-    let mut held: Vec<Client> = (0..2).map(|_| from(PREFERRED, gateway.address)).collect();
+    let mut held: Vec<Client> =
+        (0..2).map(|_| Client::connect_from(PREFERRED, gateway.address)).collect();
     held.iter_mut().for_each(|client| assert_eq!(client.get("/").status, 200));
-    let mut third = from(PREFERRED, gateway.address);
+    let mut third = Client::connect_from(PREFERRED, gateway.address);
     third.send_anyway(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
     assert_eq!(third.stream.read(&mut [0; 10]).unwrap_or(0), 0, "it is closed without an answer");
     assert_eq!(gateway.get("/").status, 200);
@@ -151,7 +141,7 @@ fn a_full_lane_closes_connections_as_they_come_and_others_do_not_mind() {
     assert_eq!(status["lanes"][0]["turned_away"], 1, "{status}");
     held.pop();
     eventually("there is room again", || {
-        let mut next = from(PREFERRED, gateway.address);
+        let mut next = Client::connect_from(PREFERRED, gateway.address);
         next.send_anyway(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
         next.stream.read(&mut [0; 10]).unwrap_or(0) > 0
     });
@@ -174,7 +164,7 @@ fn a_reload_keeps_the_lanes_and_a_drain_ends_them() {
     assert_eq!(gateway.reload().0, 200);
     eventually("it says so", || gateway.log().contains("`lane` takes effect at the next start"));
     assert_eq!(gateway.status()["lanes"][0]["name"], "fast");
-    let mut client = from(PREFERRED, gateway.address);
+    let mut client = Client::connect_from(PREFERRED, gateway.address);
     client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
     eventually("it is under way", || gateway.status()["limit"]["running"] == 1);
     gateway.process.signal(rustix::process::Signal::TERM);

@@ -2,7 +2,7 @@
 
 mod support;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use support::PATIENCE;
@@ -39,7 +39,17 @@ fn systemd_is_told_what_the_gateway_does() {
     process.signal(Signal::HUP);
     hears("RELOADING=1");
     hears("READY=1");
-    process.signal(Signal::TERM);
-    hears("STOPPING=1");
+    // An upgrade: systemd is to wait for the successor, which the former process names, as it is the one that is believed.
+    process.signal(Signal::USR2);
+    let mut buffer = [0; 1000];
+    let said = std::iter::from_fn(|| {
+        let len = told.recv(&mut buffer).expect("something is said");
+        Some(String::from_utf8_lossy(&buffer[..len]).into_owned())
+    });
+    let mut said = said.inspect(|said| assert!(!said.contains("STOPPING"), "{said}"));
+    let number = said.find_map(|it| it.trim().strip_prefix("MAINPID=")?.parse().ok());
+    let successor = Pid::from_raw(number.expect("endless")).expect("not zero");
     assert!(process.wait(PATIENCE).success());
+    kill_process(successor, Signal::TERM).expect("it is there");
+    hears("STOPPING=1");
 }

@@ -3,8 +3,11 @@
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process};
+use std::net::Ipv4Addr;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use support::client::Client;
 use support::eventually;
 use support::gateway::{Gateway, Policy};
 use support::load::{Habit, Load};
@@ -76,6 +79,43 @@ fn upgrades_lose_no_request() {
             eventually("the last ends when it is asked to", || has_gone(last.0));
         }
     }
+}
+
+/// A class whose connections have a thread of their own: the kernel says by a program of its packet filter which socket gets them, and
+/// both processes have the same sockets.
+#[test]
+fn an_upgrade_with_lanes_loses_no_request_and_keeps_them() {
+    const PREFERRED: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+    let origin = Origin::echo();
+    let tables = "[[class]]\nname = \"preferred\"\n[[class]]\nname = \"standard\"\n\
+                  [[rule]]\nclient = \"127.0.0.2\"\nclass = \"preferred\"\n\
+                  [[lane]]\nname = \"fast\"\nclasses = [\"preferred\"]\n";
+    let policy = Policy { tables: tables.to_owned(), ..Policy::of(&[origin.server()]) };
+    let gateway = Gateway::start(&policy);
+    let others = Load::start(gateway.address, 4, Habit::Fresh);
+    let stop = AtomicBool::new(false);
+    let mut last = Last(gateway.process.id() as i32);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                assert_eq!(Client::connect_from(PREFERRED, gateway.address).get("/x").status, 200);
+            }
+        });
+        for _ in 0..times().div_ceil(4) {
+            last.0 = upgrade(&gateway, last.0);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    others.stop().assert_all(&[200]);
+    let lane = |key: &str| gateway.status()["lanes"][0][key].as_u64().expect("a number");
+    let before = lane("handed_over");
+    let held: Vec<Client> =
+        (0..20).map(|_| Client::connect_from(PREFERRED, gateway.address)).collect();
+    eventually("they are in the lane", || lane("connections") == 20);
+    assert_eq!(lane("handed_over"), before, "the kernel knows whose they are");
+    drop(held);
+    send(last.0, Signal::TERM);
+    eventually("the last ends when it is asked to", || has_gone(last.0));
 }
 
 #[test]

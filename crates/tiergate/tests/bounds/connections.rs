@@ -4,8 +4,7 @@ use crate::support::client::Client;
 use crate::support::gateway::{Gateway, Policy};
 use crate::support::origin::{Origin, ok};
 use crate::support::{PATIENCE, eventually_is};
-use socket2::{Domain, Socket, Type};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 const MAX: usize = 20;
@@ -18,13 +17,7 @@ fn gateway(origin: &Origin) -> Gateway {
 
 /// A connection from an address of its own, 127.0.0.`host`.
 fn from(host: u8, gateway: &Gateway) -> Client {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-    let address = SocketAddr::from((Ipv4Addr::new(127, 0, 0, host), 0));
-    socket.bind(&address.into()).expect("every address of the loopback network is ours");
-    socket.connect(&gateway.address.into()).expect("it listens");
-    let client = Client { stream: socket.into(), buffer: Vec::new() };
-    client.patience(PATIENCE);
-    client
+    Client::connect_from(Ipv4Addr::new(127, 0, 0, host), gateway.address)
 }
 
 fn is_open(client: &mut Client) -> bool {

@@ -2,8 +2,9 @@
 
 use super::PATIENCE;
 use super::answer::{Answer, End, end_of, fields, head_len, unchunk};
+use socket2::{Domain, Socket, Type};
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// Longest answer that is kept in memory.
@@ -30,6 +31,17 @@ impl Client {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Client { stream, buffer: Vec::new() })
+    }
+
+    /// A connection from an address of this machine.
+    pub fn connect_from(from: Ipv4Addr, to: SocketAddr) -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        let from = SocketAddr::from((from, 0));
+        socket.bind(&from.into()).expect("every address of the loopback network is ours");
+        socket.connect(&to.into()).unwrap_or_else(|error| panic!("{to}: {error}"));
+        let client = Client { stream: socket.into(), buffer: Vec::new() };
+        client.patience(PATIENCE);
+        client
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
