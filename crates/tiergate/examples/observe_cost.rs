@@ -120,7 +120,8 @@ fn access_log(counters: &Arc<Counters>) -> std::io::Result<()> {
         traceparent: b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     };
     for format in [LogFormat::Json, LogFormat::Combined] {
-        let options = AccessLog { path: Some("/dev/null".into()), format };
+        let options =
+            AccessLog { path: Some("/dev/null".into()), format, line: None, refused_one_in: 1 };
         let log = Log::start(&options, Arc::clone(counters))?;
         let mut buffer = log.buffer();
         let dropped = counters.access_log.dropped.total();

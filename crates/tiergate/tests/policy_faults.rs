@@ -650,6 +650,14 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "[access_log]\nformat = \"xml\"",
             "policy.toml:4:10: access_log.format: unknown word \"xml\", expected one of `combined`, `common`, `extended`, `json`",
         ),
+        (
+            "[access_log]\nline = \"$remote_adr\"",
+            "policy.toml:4:8: access_log.line: has the unknown variable `$remote_adr`, did you mean `$remote_addr`?, got \"$remote_adr\"",
+        ),
+        (
+            "[access_log]\nrefused_one_in = 0",
+            "policy.toml:4:18: access_log.refused_one_in: must be at least 1, got 0",
+        ),
         ("[forwarding]\nvia = 1", "policy.toml:4:7: forwarding.via: must be true or false, got 1"),
         (
             "[origin.health]\npath = \"health z\"",
@@ -1234,6 +1242,8 @@ fn every_key_reaches_what_it_means() {
     let log = AccessLog {
         path: Some("/etc/tiergate/log/access.json".into()),
         format: LogFormat::Combined,
+        line: None,
+        refused_one_in: 1,
     };
     assert_eq!(policy.access_log, Some(log));
     assert_eq!(policy.forwarding, Forwarding { x_forwarded: true, forwarded: false, via: false });

@@ -1,9 +1,19 @@
 //! `[access_log]`: where requests are logged.
 
 use super::kind::Choice;
+use super::kind::Text;
 use super::section::{Kind, section};
-use super::values::FileName;
+use super::values::{FileName, whole};
+use crate::observe::access_log::Pattern;
+use serde_json::json;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+const LINE: Text<Arc<Pattern>> = Text {
+    expected: "a line of text with variables",
+    schema: || json!({ "examples": ["$remote_addr [$time_local] \"$request\" $status $class"] }),
+    parse: |text| Pattern::parse(text).map(Arc::new).map_err(Some),
+};
 
 section! {
     /// Where requests are logged.
@@ -19,6 +29,11 @@ section! {
             ("combined", LogFormat::Combined),
             ("extended", LogFormat::Extended),
         ]).or("json");
+        /// A format of your own, in place of `format`: text with variables such as `$remote_addr` or `%ci`: [a format of your own](observability.md#a-format-of-your-own).
+        line: Option<Arc<Pattern>> = LINE.optional("as `format` says");
+        /// Of so many requests in turn that are refused, only the first has a line; how many have none is counted. Requests that are admitted
+        /// always have theirs.
+        refused_one_in: u32 = whole(1..=1_000_000).or(1);
     }
 }
 
@@ -39,7 +54,14 @@ impl AccessLog {
     /// For `tiergate check`.
     pub(crate) fn words(&self) -> String {
         let path = self.path.as_ref().map(|path| path.display().to_string());
-        let format = format!("{:?}", self.format).to_lowercase();
-        format!("{} ({format})", path.as_deref().unwrap_or("standard output"))
+        let format = match self.line {
+            Some(_) => "a format of its own".to_owned(),
+            None => format!("{:?}", self.format).to_lowercase(),
+        };
+        let mut words = format!("{} ({format})", path.as_deref().unwrap_or("standard output"));
+        if self.refused_one_in > 1 {
+            words += &format!(", one refused request in {}", self.refused_one_in);
+        }
+        words
     }
 }

@@ -72,6 +72,7 @@ pub(crate) mod workers;
 mod workers_values;
 
 pub(crate) use agent_file::load_agent;
+pub(crate) use error::instead;
 pub use error::{ConfigError, Errors, Fault};
 pub(crate) use load::{FILE_LEN_MAX, read_text};
 pub use load::{load, load_with, parse, parse_with};

@@ -194,6 +194,8 @@ pub struct LogCounters {
     pub written: Tally,
     /// Lines dropped because the writer could not keep up.
     pub dropped: Tally,
+    /// Refused requests that have no line, as the policy has it.
+    pub left_out: Tally,
     /// Writes or reopens that failed.
     pub errors: Tally,
 }

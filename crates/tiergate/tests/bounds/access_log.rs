@@ -1,5 +1,6 @@
 //! The access log's file: moved by others, and full.
 
+use crate::support::client::Client;
 use crate::support::gateway::{Gateway, Policy};
 use crate::support::origin::Origin;
 use crate::support::{eventually, eventually_is};
@@ -37,6 +38,30 @@ fn signals_reopen_the_log_and_none_ends_the_process() {
     eventually_is("one line", 1, || lines(&log));
     assert_eq!(lines(&old), 4);
     assert_eq!(gateway.number("/config/generation"), generation, "the log alone");
+}
+
+#[test]
+fn a_line_is_as_the_operator_writes_it_and_refused_requests_have_fewer() {
+    let origin = Origin::echo();
+    let folder = TempDir::new().expect("a folder");
+    let log = folder.path().join("access.log");
+    let mut policy = policy(&origin, &log);
+    policy.tables += "line = '$remote_addr \"$request\" %ST $${verdict} $refusals_left_out'\nrefused_one_in = 5\n\
+                      [[rule]]\nname = \"closed\"\npath = \"/no\"\nrefuse = true\n";
+    let gateway = Gateway::start(&policy);
+    let mut client = gateway.client();
+    for _ in 0..7 {
+        assert_eq!(client.get("/no?token=hush").status, 403);
+        assert_eq!(client.get("/yes").status, 200);
+    }
+    eventually_is("all lines", 9, || lines(&log));
+    let text = std::fs::read_to_string(&log).expect("it was written");
+    let refused: Vec<&str> = text.lines().filter(|line| line.contains("/no")).collect();
+    let line = |left_out| format!("127.0.0.1 \"GET /no HTTP/1.1\" 403 refused {left_out}");
+    assert_eq!(refused, [line(0), line(4)]);
+    assert_eq!(text.matches("\"GET /yes HTTP/1.1\" 200 admitted 0\n").count(), 7);
+    let metrics = Client::connect(gateway.admin).get_local("/metrics").text();
+    assert!(metrics.contains("\ntiergate_access_log_refusals_left_out_total 5\n"), "{metrics}");
 }
 
 /// A file that must not grow any more ends with a whole line, the requests go on, and what comes later goes to

@@ -1,8 +1,7 @@
 //! One thread's lines on their way to the writer.
 
-use super::entry::Entry;
-use super::format::Formatter;
-use crate::config::meant::LogFormat;
+use super::entry::{Entry, Verdict};
+use super::format::{Format, Formatter};
 use crate::observe::counters::Counters;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -34,7 +33,9 @@ pub(super) struct Sender {
     /// Asks the writer to open its path anew. While a sender holds it, the writer retries.
     pub(super) reopen: Arc<AtomicBool>,
     pub(super) counters: Arc<Counters>,
-    pub(super) format: LogFormat,
+    pub(super) format: Format,
+    /// Of so many refused requests in turn, one has a line.
+    pub(super) refused_one_in: u32,
 }
 
 /// One thread's lines on their way to the writer.
@@ -44,6 +45,8 @@ pub struct Buffer {
     lines: u64,
     flushed: Instant,
     formatter: Formatter,
+    /// Refused requests without a line since the last one with a line; `None`: there was none.
+    left_out: Option<u64>,
     sender: Sender,
 }
 
@@ -51,13 +54,25 @@ impl Buffer {
     pub(super) fn new(sender: Sender) -> Self {
         let bytes = Vec::with_capacity(BATCH_LEN);
         let formatter = Formatter::default();
-        Buffer { bytes, lines: 0, flushed: Instant::now(), formatter, sender }
+        Buffer { bytes, lines: 0, flushed: Instant::now(), formatter, left_out: None, sender }
     }
 
     /// Formats a line; hands the buffer over when it is full. Never blocks, allocates once per
     /// batch.
     pub fn record(&mut self, entry: &Entry<'_>) {
-        self.formatter.push(&mut self.bytes, self.sender.format, entry);
+        let mut left_out = 0;
+        if entry.verdict == Verdict::Refused {
+            match self.left_out {
+                Some(count) if count + 1 < u64::from(self.sender.refused_one_in) => {
+                    self.left_out = Some(count + 1);
+                    self.sender.counters.access_log.left_out.add(1);
+                    return;
+                }
+                count => left_out = count.unwrap_or(0),
+            }
+            self.left_out = Some(0);
+        }
+        self.formatter.push(&mut self.bytes, &self.sender.format, entry, left_out);
         self.lines += 1;
         if self.bytes.len() >= BATCH_LEN - LINE_ROOM {
             self.flush();
@@ -104,13 +119,22 @@ impl Drop for Buffer {
 mod tests {
     use super::super::format::tests::entry;
     use super::*;
+    use crate::config::meant::LogFormat;
     use std::sync::mpsc::{Receiver, sync_channel};
 
     fn buffer(batches: usize) -> (Buffer, Receiver<Message>, Arc<Counters>) {
+        buffer_that_logs(1, batches)
+    }
+
+    fn buffer_that_logs(
+        refused_one_in: u32,
+        batches: usize,
+    ) -> (Buffer, Receiver<Message>, Arc<Counters>) {
         let (channel, receiver) = sync_channel(batches);
         let counters = Counters::new(1);
         let (reopen, counted) = (Arc::default(), Arc::clone(&counters));
-        let sender = Sender { channel, reopen, counters: counted, format: LogFormat::Json };
+        let format = Format::Named(LogFormat::Json);
+        let sender = Sender { channel, reopen, counters: counted, format, refused_one_in };
         (Buffer::new(sender), receiver, counters)
     }
 
@@ -133,6 +157,26 @@ mod tests {
         assert_eq!(lines(&receiver), 0);
         buffer.tick(Instant::now() + FLUSH_INTERVAL);
         assert_eq!(lines(&receiver), 1);
+    }
+
+    #[test]
+    fn of_refused_requests_one_in_so_many_has_a_line_which_says_how_many_have_none() {
+        let (mut buffer, receiver, counters) = buffer_that_logs(4, 8);
+        let refused = Entry { verdict: Verdict::Refused, ..entry() };
+        for number in 0..10 {
+            buffer.record(&refused);
+            // Those that are admitted have theirs between them.
+            if number < 3 {
+                buffer.record(&entry());
+            }
+        }
+        buffer.flush();
+        let Ok(Message::Batch { bytes, lines: 6 }) = receiver.try_recv() else { panic!("six") };
+        let text = String::from_utf8(bytes).expect("valid UTF-8");
+        let refused = text.lines().filter(|line| line.contains("refused"));
+        let said: Vec<_> = refused.map(|line| line.contains(",\"refusals_left_out\":3}")).collect();
+        assert_eq!(said, [false, true, true]);
+        assert_eq!(counters.access_log.left_out.total(), 7);
     }
 
     #[test]

@@ -2,13 +2,33 @@
 
 use super::entry::Entry;
 use super::escape;
+use super::pattern::{Around, Pattern};
 use super::time::Clock;
-use crate::config::meant::LogFormat;
+use crate::config::meant::{AccessLog, LogFormat};
 use crate::observed::ObservedVerdict;
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 use tiergate_core::plan::RuleLabel;
 use tiergate_core::reason::Reason;
+
+/// How lines are written.
+#[derive(Clone, Debug)]
+pub(super) enum Format {
+    /// In one of ours.
+    Named(LogFormat),
+    /// In an operator's.
+    Own(Arc<Pattern>),
+}
+
+impl Format {
+    pub(super) fn of(settings: &AccessLog) -> Self {
+        match &settings.line {
+            Some(pattern) => Format::Own(Arc::clone(pattern)),
+            None => Format::Named(settings.format),
+        }
+    }
+}
 
 /// State of the formatting besides the entry.
 #[derive(Debug, Default)]
@@ -18,19 +38,29 @@ pub(super) struct Formatter {
 
 impl Formatter {
     /// Appends the entry's line, with its line feed.
-    pub(super) fn push(&mut self, line: &mut Vec<u8>, format: LogFormat, entry: &Entry<'_>) {
+    /// `left_out`: how many refused requests before it have none.
+    pub(super) fn push(
+        &mut self,
+        line: &mut Vec<u8>,
+        format: &Format,
+        entry: &Entry<'_>,
+        left_out: u64,
+    ) {
         let (target, referer) = (without_query(entry.target), without_query(entry.referer));
         let entry = Entry { target, referer, ..*entry };
         match format {
-            LogFormat::Json => self.push_json(line, &entry),
-            LogFormat::Common => self.push_common(line, &entry),
-            LogFormat::Combined => self.push_combined(line, &entry),
-            LogFormat::Extended => self.push_extended(line, &entry),
+            Format::Named(LogFormat::Json) => self.push_json(line, &entry, left_out),
+            Format::Named(LogFormat::Common) => self.push_common(line, &entry),
+            Format::Named(LogFormat::Combined) => self.push_combined(line, &entry),
+            Format::Named(LogFormat::Extended) => self.push_extended(line, &entry),
+            Format::Own(pattern) => {
+                pattern.push(line, &entry, &mut Around { clock: &mut self.clock, left_out });
+            }
         }
         line.push(b'\n');
     }
 
-    fn push_json(&mut self, line: &mut Vec<u8>, entry: &Entry<'_>) {
+    fn push_json(&mut self, line: &mut Vec<u8>, entry: &Entry<'_>, left_out: u64) {
         line.extend_from_slice(b"{\"time\":\"");
         self.clock.push_rfc3339(line, entry.time);
         put(line, format_args!("\",\"client\":\"{}\"", entry.client));
@@ -86,6 +116,9 @@ impl Formatter {
         text(line, "referer", entry.referer);
         text(line, "request_id", entry.request_id);
         text(line, "traceparent", entry.traceparent);
+        if left_out > 0 {
+            put(line, format_args!(",\"refusals_left_out\":{left_out}"));
+        }
         line.push(b'}');
     }
 
@@ -221,7 +254,7 @@ pub(super) mod tests {
 
     fn line(format: LogFormat, entry: &Entry<'_>) -> String {
         let mut line = Vec::new();
-        Formatter::default().push(&mut line, format, entry);
+        Formatter::default().push(&mut line, &Format::Named(format), entry, 0);
         String::from_utf8(line).expect("valid UTF-8")
     }
 

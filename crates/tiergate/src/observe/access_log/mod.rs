@@ -1,4 +1,4 @@
-//! The access log: a line per request, as JSON or in Apache's combined format.
+//! The access log: a line per request, as JSON, in Apache's formats, or as an operator writes it ([`Pattern`]).
 //!
 //! A line is formatted on the request's own thread into that thread's [`Buffer`], and handed to the
 //! writer's thread in batches through a bounded channel. When the writer cannot keep up, whole
@@ -12,10 +12,12 @@ mod buffer;
 mod entry;
 mod escape;
 mod format;
+mod pattern;
 mod time;
 mod writer;
 
 pub use buffer::{Buffer, FLUSH_INTERVAL};
 pub use entry::{Entry, Verdict};
+pub use pattern::Pattern;
 pub(crate) use time::rfc3339;
 pub use writer::Log;

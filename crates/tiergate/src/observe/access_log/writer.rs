@@ -13,6 +13,7 @@
 //! and counted.
 
 use super::buffer::{Buffer, Message, Sender};
+use super::format::Format;
 use crate::config::meant::AccessLog;
 use crate::observe::counters::Counters;
 use std::fs::{File, OpenOptions};
@@ -58,7 +59,9 @@ impl Log {
         retry_interval: Duration,
     ) -> io::Result<Log> {
         let (channel, receiver) = sync_channel(BATCHES_MAX);
-        let sender = Sender { channel, reopen: Arc::default(), counters, format: settings.format };
+        let format = Format::of(settings);
+        let refused_one_in = settings.refused_one_in;
+        let sender = Sender { channel, reopen: Arc::default(), counters, format, refused_one_in };
         let writer = Writer {
             output,
             path: settings.path.clone(),
@@ -260,7 +263,7 @@ mod tests {
     }
 
     fn options(path: Option<PathBuf>) -> AccessLog {
-        AccessLog { path, format: LogFormat::Json }
+        AccessLog { path, format: LogFormat::Json, line: None, refused_one_in: 1 }
     }
 
     fn on(disk: &Disk) -> (Log, Arc<Counters>) {

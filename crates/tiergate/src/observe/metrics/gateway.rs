@@ -192,6 +192,11 @@ impl Readings<'_> {
             .value(log.written.total());
         page.counter("access_log_lines_dropped_total", "Lines dropped: the writer was behind")
             .value(log.dropped.total());
+        page.counter(
+            "access_log_refusals_left_out_total",
+            "Refused requests without a line, as refused_one_in has it",
+        )
+        .value(log.left_out.total());
         page.counter("access_log_errors_total", "Writes or reopens of the access log that failed")
             .value(log.errors.total());
         page.counter(
