@@ -71,6 +71,10 @@ hostile: setup build ## Hostile clients and failing servers beside well-behaved 
 h2spec: setup build ## Conformance with HTTP/2, over TLS and without
 	@scripts/h2spec.py
 
+.PHONY: grpc
+grpc: setup build ## Calls by grpcio through the gateway, at three times what their server can do
+	@scripts/grpc.sh
+
 .PHONY: upgrades
 upgrades: ## Two hundred upgrades and two hundred stops under load, from which no request is lost
 	UPGRADES=200 cargo test --locked -p tiergate --test upgrade

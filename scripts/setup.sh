@@ -20,6 +20,7 @@ needed=(
   "nft nftables"
   "openssl openssl"
   "python3 python3"
+  "$(python3 -c 'import ensurepip; print(ensurepip.__file__)' 2>/dev/null || echo /missing) python3-venv"
   "node nodejs"
   "taskset util-linux"
 )

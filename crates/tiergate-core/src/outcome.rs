@@ -37,6 +37,18 @@ impl End {
             _ => End::Served,
         }
     }
+
+    /// How a call by gRPC ends whose status this is: as its counterparts of HTTP do.
+    pub fn of_grpc_status(status: u32) -> End {
+        match status {
+            // RESOURCE_EXHAUSTED, UNAVAILABLE
+            8 | 14 => End::Pushback,
+            // UNKNOWN, DEADLINE_EXCEEDED, INTERNAL, DATA_LOSS
+            2 | 4 | 13 | 15 => End::Error,
+            // OK, and what is the caller's own fault.
+            _ => End::Served,
+        }
+    }
 }
 
 /// What became of a slot, told to [`crate::gate::Gate::finish`].
@@ -100,5 +112,8 @@ mod tests {
         assert_eq!([200, 404].map(End::of_status), [End::Served; 2]);
         assert_eq!([429, 503].map(End::of_status), [End::Pushback; 2]);
         assert_eq!([500, 502, 504].map(End::of_status), [End::Error; 3]);
+        assert_eq!([0, 3, 5, 12].map(End::of_grpc_status), [End::Served; 4]);
+        assert_eq!([8, 14].map(End::of_grpc_status), [End::Pushback; 2]);
+        assert_eq!([2, 4, 13, 15].map(End::of_grpc_status), [End::Error; 4]);
     }
 }

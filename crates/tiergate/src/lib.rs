@@ -17,6 +17,7 @@ pub mod degrade;
 pub mod demux;
 pub mod door;
 pub mod geo;
+pub mod grpc;
 pub mod import;
 pub mod interface;
 pub mod lanes;

@@ -2,8 +2,11 @@
 //! errors.
 
 use crate::config::meant::{Denial, Policy, Refusal};
+use crate::grpc;
 use crate::rate_limit::RateLimit;
-use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use aws_lc_rs::digest;
+use data_encoding::BASE64;
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -15,6 +18,9 @@ use tiergate_core::reason::Reason;
 use tiergate_core::request::Field;
 use tiergate_wire::http1::put_decimal;
 
+/// When a call that was refused may be tried again.
+const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
 /// What a client would rather read, by its `Accept`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -24,13 +30,18 @@ pub enum Format {
     Html,
     /// Programs.
     Json,
+    /// Calls by gRPC.
+    Grpc,
 }
 
 impl Format {
-    /// The first of HTML and JSON that the client names; plain text if neither.
+    /// gRPC's for its calls; else the first of HTML and JSON that the client names; plain text if neither.
     ///
     /// Weights are not read: a client that accepts only one of them names only one.
     pub fn accepted(fields: &[Field<'_>]) -> Self {
+        if grpc::is_grpc(fields) {
+            return Format::Grpc;
+        }
         let accepts =
             fields.iter().filter(|field| field.name.eq_ignore_ascii_case(b"accept")).take(4);
         for kind in accepts.flat_map(|field| field.value.split(|&byte| byte == b',')) {
@@ -59,6 +70,8 @@ pub struct Template {
     pub is_said: bool,
     /// Whether the client may come again, after some seconds.
     retries: bool,
+    /// Whether that is said as gRPC does, too.
+    is_call: bool,
     /// The lines that never change.
     lines: Vec<u8>,
     /// The same for HTTP/2.
@@ -117,6 +130,11 @@ impl Template {
             put_decimal(out, told.seconds);
             digits = out.len() - before;
             out.extend_from_slice(b"\r\n");
+            if self.is_call {
+                out.extend_from_slice(b"grpc-retry-pushback-ms: ");
+                put_decimal(out, told.seconds * 1000);
+                out.extend_from_slice(b"\r\n");
+            }
         }
         out.extend_from_slice(&self.lines);
         if let Some(limit) = &told.limit {
@@ -160,8 +178,13 @@ impl Template {
         let mut fields = self.fields.clone();
         if self.retries {
             fields.insert(RETRY_AFTER, HeaderValue::from(told.seconds));
+            if self.is_call {
+                fields.insert(GRPC_PUSHBACK, HeaderValue::from(told.seconds * 1000));
+            }
         }
-        fields.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        if !self.is_call {
+            fields.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        }
         if let Some(limit) = &told.limit {
             limit.append_to(&mut fields);
         }
@@ -172,9 +195,9 @@ impl Template {
 /// Every refusal that a configuration can give, but for the numbers.
 #[derive(Debug)]
 pub struct Refusals {
-    by_reason: Vec<[Template; 3]>,
+    by_reason: Vec<[Template; 4]>,
     /// Those of rules.
-    by_rule: HashMap<RuleId, [Template; 3]>,
+    by_rule: HashMap<RuleId, [Template; 4]>,
 }
 
 /// The status of a refusal: 429 tells a client that it asked too much (RFC 6585 §4), 503 that the site
@@ -193,7 +216,7 @@ impl Refusals {
         settings: &Refusal,
         denials: impl Iterator<Item = (RuleId, &'p Denial)>,
     ) -> Self {
-        const FORMATS: [Format; 3] = [Format::Plain, Format::Html, Format::Json];
+        const FORMATS: [Format; 4] = [Format::Plain, Format::Html, Format::Json, Format::Grpc];
         let by_reason = Reason::ALL
             .iter()
             .map(|&reason| FORMATS.map(|format| template(settings, reason, format)))
@@ -232,6 +255,7 @@ fn template(settings: &Refusal, reason: Reason, format: Format) -> Template {
             Some(page) => Body::Fixed(page.as_str().into()),
             None => around(BUSY_PAGE.0, BUSY_PAGE.1),
         },
+        Format::Grpc => Body::Fixed("".into()),
     };
     finished(settings, reason, status, format, body)
 }
@@ -246,6 +270,7 @@ fn denied(settings: &Refusal, denial: &Denial, format: Format) -> Template {
             let link = format!("<p>It is at <a href=\"{location}\">{location}</a>.</p>");
             Body::Fixed(page("Another address", &link).into())
         }
+        (.., Format::Grpc) => Body::Fixed("".into()),
         (_, Some(location), Format::Plain) => Body::Fixed(format!("See {location}\n").into()),
         _ => denial_body(settings, denial.status, format),
     };
@@ -269,6 +294,7 @@ fn denial_body(settings: &Refusal, status: u16, format: Format) -> Body {
             Body::Fixed(format!("{{\"error\":\"{error}\"{reason}}}\n").into())
         }
         Format::Html => Body::Fixed(page(phrase, &format!("<p>{}</p>", explained(status))).into()),
+        Format::Grpc => Body::Fixed("".into()),
     }
 }
 
@@ -317,6 +343,7 @@ fn finished(
         Format::Plain => "text/plain; charset=utf-8",
         Format::Html => "text/html; charset=utf-8",
         Format::Json => "application/json",
+        Format::Grpc => "application/grpc",
     };
     let mut named = vec![
         ("content-type".to_owned(), kind.to_owned()),
@@ -324,6 +351,13 @@ fn finished(
     ];
     if let Some(header) = &settings.reason_header {
         named.push((header.to_ascii_lowercase(), reason.name().to_owned()));
+    }
+    let is_call = format == Format::Grpc;
+    if is_call {
+        let message =
+            if matches!(status, 429 | 503) { "the server is busy" } else { phrase(status) };
+        named.push(("grpc-status".to_owned(), grpc::status_of(status).to_string()));
+        named.push(("grpc-message".to_owned(), message.to_owned()));
     }
     let mut lines = String::new();
     for (name, value) in &named {
@@ -333,9 +367,20 @@ fn finished(
         .into_iter()
         .filter_map(|(name, value)| Some((name.parse().ok()?, value.parse().ok()?)))
         .collect::<HeaderMap>();
-    let start = format!("HTTP/1.1 {status} {}\r\n", phrase(status)).into_bytes();
+    // A call's status is in its own field.
+    let sent = if is_call { 200 } else { status };
+    let start = format!("HTTP/1.1 {sent} {}\r\n", phrase(sent)).into_bytes();
     let retries = matches!(status, 429 | 503);
-    Template { status, start, is_said: false, retries, lines: lines.into_bytes(), fields, body }
+    Template {
+        status: sent,
+        start,
+        is_said: false,
+        retries,
+        is_call,
+        lines: lines.into_bytes(),
+        fields,
+        body,
+    }
 }
 
 /// A page of ours.
@@ -363,6 +408,7 @@ const BUSY_PAGE: (&str, &str) = (
 /// The phrase that goes with a status of ours.
 pub fn phrase(status: u16) -> &'static str {
     match status {
+        200 => "OK",
         301 => "Moved Permanently",
         302 => "Found",
         303 => "See Other",
@@ -386,6 +432,15 @@ pub fn phrase(status: u16) -> &'static str {
         505 => "HTTP Version Not Supported",
         _ => "Error",
     }
+}
+
+/// What shows that the key was read. Source: RFC 6455 §4.2.2.
+pub(crate) fn accept(key: &[u8]) -> String {
+    const MAGIC: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+    let mut digest = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
+    digest.update(key);
+    digest.update(MAGIC);
+    BASE64.encode(digest.finish().as_ref())
 }
 
 /// Writes an error of ours: `why` says what was wrong, without repeating what the client sent.

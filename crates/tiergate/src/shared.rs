@@ -9,7 +9,7 @@ use crate::observe::access_log::Log;
 use crate::observe::counters::{Counters, ThreadCounters};
 use crate::observe::refusals;
 use crate::observed::ObservedPolicy;
-use crate::origin::pools::Pools;
+use crate::origin::pools::{OriginFault, Pools};
 use crate::respond::Refusals;
 use crate::reverse_dns::ReverseDns;
 use crate::seldom::Seldom;
@@ -25,7 +25,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use tiergate_core::admit::connections::{Bounds, Level};
 use tiergate_core::classify::flow::FlowKey;
-use tiergate_core::fault::Fault;
 use tiergate_core::gate::Gate;
 use tiergate_core::mark::{Label, Mark};
 use tiergate_core::names::{ClassId, PoolId};
@@ -65,13 +64,13 @@ impl Config {
     /// Derives the rest.
     ///
     /// # Errors
-    /// If it names more servers than ids are left ([`Pools::new`]).
+    /// If it names more servers than ids are left, or a file that TLS to them needs cannot be used ([`Pools::new`]).
     pub fn new(
         mut policy: Policy,
         generation: u32,
         former: Option<&Config>,
         counters: &Counters,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, OriginFault> {
         policy.classifier.set_flow_key(flow_key());
         let pools = Pools::new(&policy, former.map(|former| &former.pools), counters)?;
         let settings = &policy.identity.names;

@@ -886,8 +886,36 @@ fn faults_of_the_origin_are_told() {
         ),
         (
             "[origin]\nservers = [\"https://a\"]",
-            "policy.toml:2:12: origin.servers[1]: must not be https, because origins are spoken to in \
-             plain HTTP, got \"https://a\"",
+            "policy.toml:2:12: origin.servers[1]: must not be https; write \"host:port\" \
+             and tls = true beside `servers`, got \"https://a\"",
+        ),
+        (
+            "[origin]\nservers = [\"a:1\"]\ntls = 1",
+            "policy.toml:3:7: origin.tls: must be true, false or a table, got 1",
+        ),
+        (
+            "[origin]\nservers = [\"a:1\"]\ntls = { server_name = \"a:1\" }",
+            "policy.toml:3:23: origin.tls.server_name: must be a host name or an address, without a port, got \"a:1\"",
+        ),
+        (
+            "[origin]\nservers = [\"a:1\"]\ntls = { key = \"k\" }",
+            "policy.toml:3:7: origin.tls.certificate: is missing; name the PEM file of the certificate and its chain",
+        ),
+        (
+            "[origin]\nservers = [\"a:1\"]\ntls = { ca = \"c\", verify = false }",
+            "policy.toml:3:14: origin.tls.ca: has no effect with verify = false; leave one of them out",
+        ),
+        (
+            "[origin]\nservers = [\"unix:/a\"]\ntls = true",
+            "policy.toml:2:12: origin.servers[1]: is a UNIX socket, to which there is no TLS; leave `tls` out, or name a host and a port",
+        ),
+        (
+            "[origin]\nservers = [\"a:1\"]\nprotocol = \"auto\"",
+            "policy.toml:3:12: origin.protocol: \"auto\" needs `tls`, in whose handshake servers choose; without it write \"http1\" or \"h2\"",
+        ),
+        (
+            "[origin]\nservers = [\"a:1\"]\nprotocol = \"http2\"",
+            "policy.toml:3:12: origin.protocol: unknown word \"http2\", did you mean `http1`?",
         ),
         (
             "[origin]\nservers = [1]",
@@ -1167,6 +1195,10 @@ fn every_key_reaches_what_it_means() {
     assert_eq!(policy.listeners, [listener]);
     let origin = Origin {
         slots_per_server: true,
+        tls: None,
+        protocol: OriginProtocol::Http1,
+        http2_connections_max: 4,
+        ping_interval: Duration::from_secs(10),
         server_slots: vec![(Server::Unix("/run/app.sock".into()), 4)],
         servers: vec![
             Server::Tcp("10.0.0.5".to_owned(), 8080),

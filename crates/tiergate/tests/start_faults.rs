@@ -49,6 +49,23 @@ fn check_and_run_agree() {
         (tls(&one.0, &two.1), "not the key of the first certificate"),
         (tls(&one.1, &one.0), "policy.toml:6:7: listener[1].tls: "),
         (
+            format!("admin = false\n{ORIGIN}tls = {{ ca = \"missing.pem\" }}\n{listener}"),
+            "policy.toml:4:7: origin.tls: missing.pem: not found; check the path",
+        ),
+        (
+            format!(
+                "admin = false\n{ORIGIN}tls = {{ certificate = {:?}, key = {:?} }}\n{listener}",
+                one.0, two.1
+            ),
+            "not the key of the first certificate",
+        ),
+        (
+            format!(
+                "admin = false\n{ORIGIN}{listener}[[pool]]\nname = \"p\"\nservers = [\"a:1\"]\ntls = {{ ca = \"garbage.pem\" }}\n"
+            ),
+            "pool[1].tls: garbage.pem: no certificate in it",
+        ),
+        (
             format!(
                 "admin = false\n{ORIGIN}{listener}[access_log]\npath = \"missing/access.log\"\n"
             ),

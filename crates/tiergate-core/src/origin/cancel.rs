@@ -82,6 +82,18 @@ pub enum OnCancel {
     Abort,
 }
 
+impl OnCancel {
+    /// The same for requests that are streams of a connection: a stream is cancelled by a frame of its own, which servers act on, and which leaves
+    /// nothing to learn from, since nothing of the stream comes after it.
+    #[must_use]
+    pub const fn of_streams(self) -> Self {
+        match self {
+            OnCancel::Learn | OnCancel::Abort => OnCancel::Abort,
+            OnCancel::Finish => OnCancel::Finish,
+        }
+    }
+}
+
 /// How long an answer is read on behalf of nobody, from when its client left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {

@@ -21,6 +21,7 @@ mod assigned;
 mod cancel;
 mod health;
 pub mod retries;
+pub mod unprocessed;
 
 pub use crate::names::ServerId;
 pub use cancel::{Bounds, Leftover, OnCancel, Way};

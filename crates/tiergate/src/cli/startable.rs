@@ -21,6 +21,17 @@ pub(super) fn faults(policy: &Policy) -> Vec<Fault> {
             report(&steps, fault.to_string());
         }
     }
+    for (index, origin) in std::iter::once(&policy.origin).chain(&policy.pools).enumerate() {
+        let Some(settings) = &origin.tls else { continue };
+        if let Err(fault) = tls::origin::client_config(settings, &[]) {
+            let of_pool =
+                [Step::Key("pool"), Step::Element(index.saturating_sub(1)), Step::Key("tls")];
+            match index {
+                0 => report(&[Step::Key("origin"), Step::Key("tls")], fault.to_string()),
+                _ => report(&of_pool, fault.to_string()),
+            }
+        }
+    }
     let log = policy.access_log.as_ref().and_then(|log| log.path.as_ref());
     if let Some(fault) = log.and_then(|path| unwritable(path)) {
         report(&[Step::Key("access_log"), Step::Key("path")], fault);

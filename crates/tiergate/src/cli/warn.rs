@@ -43,11 +43,26 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
     let scored = policy.score.is_some() || policy.rules.iter().any(|it| it.rule.score.is_some());
     scheduling::warn(&policy.plan, scored, &mut warnings);
     never_fit(policy, &mut warnings);
+    unverified(policy, &mut warnings);
     if policy.link.marks && policy.plan.marks().is_empty() {
         warnings.push(NO_MARKS.to_owned());
     }
     warnings.extend_from_slice(&policy.warnings);
     warnings
+}
+
+/// Pools whose servers may be anyone.
+fn unverified(policy: &Policy, warnings: &mut Vec<String>) {
+    let names = policy.plan.pools.iter().map(|pool| format!("pool {}", pool.name));
+    let names = std::iter::once("origin".to_owned()).chain(names);
+    for (name, origin) in names.zip(std::iter::once(&policy.origin).chain(&policy.pools)) {
+        if origin.tls.as_ref().is_some_and(|tls| !tls.verify) {
+            warnings.push(format!(
+                "{name}: tls.verify = false takes any certificate: whoever is between gateway and server reads and changes \
+                 requests; name the authority by `ca`"
+            ));
+        }
+    }
 }
 
 /// Said of a policy that marks nothing.

@@ -5,6 +5,7 @@
 //! | [`seam`] | what a request's path needs of its client, whatever the protocol |
 //! | [`http1`] | HTTP/1.0 and HTTP/1.1: one request after the other |
 //! | [`http2`] | HTTP/2: a task for each stream |
+//! | `tunnel` | upgraded connections and streams: bytes both ways |
 //! | [`peer`], [`history`] | the other end of a connection, and what it has brought so far |
 
 pub mod history;
@@ -12,3 +13,4 @@ pub mod http1;
 pub mod http2;
 pub mod peer;
 pub(crate) mod seam;
+mod tunnel;

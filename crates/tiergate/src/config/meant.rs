@@ -9,6 +9,7 @@ pub use super::limits::Limits;
 pub use super::link::{Link, LinkInterface};
 pub use super::listener::{ClientAuthority, ClientCertificate, Listener, Tls};
 pub use super::origin::{HealthCheck, Origin};
+pub use super::origin_tls::{OriginProtocol, OriginTls};
 pub use super::policy::{Policy, Wanted};
 pub use super::refusal::{Refusal, RefusalConnection};
 pub use super::reverse_dns::ReverseDns as Names;

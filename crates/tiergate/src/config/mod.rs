@@ -37,6 +37,7 @@ mod meets;
 mod mode;
 mod observed_parts;
 pub(crate) mod origin;
+mod origin_tls;
 mod parts;
 mod place;
 pub(crate) mod policer;

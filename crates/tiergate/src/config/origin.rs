@@ -1,6 +1,9 @@
 //! `[origin]`: the servers that requests go to.
 
 use super::kind::{Choice, Text, list};
+use super::origin_tls::{
+    self, OriginProtocol, OriginTls, OriginTlsKeys, PROTOCOLS, TlsOrFlag, TransportKeys,
+};
 use super::place::At;
 use super::section::{Kind, section, table};
 use super::server::{Server, ServerKind, Servers, Written, servers};
@@ -37,6 +40,20 @@ section! {
         /// Why: servers behind one origin are mostly alike, and one limit is found sooner than several.
         slots_per_server: Option<At<bool>> =
             FLAG.placed().optional("`false`, unless a server has slots of its own");
+        /// TLS to the servers: `true`, or a table `{ server_name, ca, certificate, key, verify }`; see [TLS and HTTP/2 to the origin](#tls-and-http2-to-the-origin).
+        tls: Option<Option<At<OriginTlsKeys>>> = TlsOrFlag.optional("`false`: plain TCP");
+        /// What the servers speak: `"http1"`; `"h2"`, HTTP/2 also without TLS (prior knowledge); `"auto"`, as each server
+        /// chooses in the TLS handshake.
+        /// Why: every server speaks it, and a connection for each request cannot hold another one up.
+        protocol: Option<At<OriginProtocol>> = Choice(&PROTOCOLS).placed().optional("`\"http1\"`");
+        /// Connections over HTTP/2 to each server by each thread; each carries up to 128 requests at once, or fewer if the server
+        /// says so. A request that finds them full waits for up to `timeouts.connect`, then gets 503.
+        /// Why: more than the slots of nearly every origin, and a lost packet holds up one part of the requests only.
+        http2_connections_max: usize = whole(1..=64).or(4);
+        /// How often a connection over HTTP/2 with requests in progress is asked whether the server is still there (PING); if it does not answer
+        /// within as long, the connection is closed and its requests fail.
+        /// Why: a server that vanished without a word would hold its requests until their time-outs.
+        ping_interval: Duration = TIME.or("10s");
         /// Active health checks.
         health: Option<HealthCheck> = table().optional("none: only failures of requests count");
         /// Failures in a row after which a server is taken out of rotation: failed connects, or requests
@@ -111,6 +128,14 @@ pub struct Origin {
     pub slots_per_server: bool,
     /// The servers that have a number of slots of their own, whatever the plan says for all.
     pub server_slots: Vec<(Server, u32)>,
+    /// TLS to the servers; `None`: plain TCP.
+    pub tls: Option<OriginTls>,
+    /// What they speak.
+    pub protocol: OriginProtocol,
+    /// Connections over HTTP/2 to each server, by each thread.
+    pub http2_connections_max: usize,
+    /// How often such a connection is asked whether the server is still there.
+    pub ping_interval: Duration,
     /// Active health checks; `None`: passive ones only.
     pub health: Option<HealthCheck>,
     /// Failures in a row after which a server is left out; 0: none is.
@@ -128,6 +153,14 @@ pub struct Origin {
 }
 
 impl OriginKeys {
+    /// What it says of TLS and protocol.
+    pub(super) fn transport_keys(&self) -> TransportKeys<'_> {
+        TransportKeys {
+            tls: self.tls.as_ref().and_then(Option::as_ref),
+            protocol: self.protocol.as_ref(),
+        }
+    }
+
     /// What it says of slots.
     pub(super) fn slots_keys(&self) -> SlotsKeys<'_> {
         SlotsKeys {
@@ -142,7 +175,13 @@ impl OriginKeys {
 /// The origin; without servers only after a fault.
 pub(super) fn origin(raw: OriginKeys, slots: &PoolSlots) -> Origin {
     let Servers { addresses, numbers } = servers(&raw.servers);
+    let transport = raw.transport_keys();
+    origin_tls::check(&transport, &raw.servers);
     Origin {
+        tls: transport.tls(),
+        protocol: transport.protocol(),
+        http2_connections_max: raw.http2_connections_max,
+        ping_interval: raw.ping_interval,
         servers: addresses,
         server_slots: numbers,
         slots_per_server: slots.is_per_server,
@@ -214,9 +253,20 @@ impl Origin {
         own.find(|(of, _)| of == server).map(|(_, slots)| *slots)
     }
 
+    /// How its servers are spoken to, unless that is HTTP/1.1 over plain TCP.
+    fn transport_words(&self) -> Option<String> {
+        let protocol = self.protocol.words();
+        match &self.tls {
+            None if self.protocol == OriginProtocol::Http1 => None,
+            None => Some(format!("{protocol} in cleartext")),
+            Some(tls) => Some(format!("{protocol} over {}", tls.words())),
+        }
+    }
+
     /// How its servers are looked after, and what becomes of requests that fail or whose clients leave.
     pub(crate) fn care_words(&self) -> Vec<String> {
         let mut lines = Vec::new();
+        lines.extend(self.transport_words());
         lines.push(match self.failures_max {
             0 => "no server is left out because requests fail".to_owned(),
             max => format!(

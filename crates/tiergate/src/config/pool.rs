@@ -3,6 +3,7 @@
 use super::kind::{Choice, list};
 use super::lookup::{Interning, find};
 use super::origin::{HealthCheck, ON_CANCEL, Origin, OriginKeys};
+use super::origin_tls::{self, OriginProtocol, OriginTlsKeys, PROTOCOLS, TlsOrFlag, TransportKeys};
 use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section, table};
 use super::server::{ServerKind, Servers, Written, servers};
@@ -42,6 +43,10 @@ section! {
         /// The pool that takes its requests while none of its servers is usable; `"default"`: that of `[origin]`. Not
         /// while it is merely full. A request that already waits or has a slot stays.
         fallback: Option<String> = TEXT.optional("none: requests are refused with `origin_down`");
+        /// TLS to the servers: `true`, `false`, or a table as in `[origin]`.
+        tls: Option<Option<At<OriginTlsKeys>>> = TlsOrFlag.optional("`[origin]`'s");
+        /// What the servers speak: `"http1"`, `"h2"` or `"auto"`, as in `[origin]`.
+        protocol: Option<At<OriginProtocol>> = Choice(&PROTOCOLS).placed().optional("`[origin]`'s");
         /// Active health checks; `false`: none.
         health: Option<Option<HealthCheck>> = HealthOrFalse.optional("`[origin]`'s");
         /// Failures in a row after which a server is taken out of rotation.
@@ -158,12 +163,24 @@ pub(super) fn pools(
         let PoolSlots { slots, is_per_server: slots_per_server, .. } =
             slots.meant(&origin.slots_keys());
         let Servers { addresses, numbers } = servers(&raw.servers);
+        let inherited = origin.transport_keys();
+        let transport = TransportKeys {
+            tls: raw.tls.as_ref().map_or(inherited.tls, Option::as_ref),
+            protocol: raw.protocol.as_ref().or(inherited.protocol),
+        };
+        if raw.tls.is_some() || raw.protocol.is_some() {
+            origin_tls::check(&transport, &raw.servers);
+        }
         fallbacks.push((raw.fallback, place.key("fallback")));
         pools.workers.extend(raw.workers.and_then(|raw| workers(raw, &name, &addresses)));
         pools.origins.push(Origin {
             servers: addresses,
             server_slots: numbers,
             slots_per_server,
+            tls: transport.tls(),
+            protocol: transport.protocol(),
+            http2_connections_max: origin.http2_connections_max,
+            ping_interval: origin.ping_interval,
             health: raw.health.unwrap_or_else(|| origin.health.clone()),
             failures_max: raw.failures_max.unwrap_or(origin.failures_max),
             retry_after: raw.retry_after.unwrap_or(origin.retry_after),

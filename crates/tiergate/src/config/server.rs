@@ -119,7 +119,7 @@ pub(super) fn server(text: &str) -> Parsed<Server> {
         };
     }
     if text.starts_with("https://") {
-        return fault("must not be https, because origins are spoken to in plain HTTP");
+        return fault("must not be https; write \"host:port\" and tls = true beside `servers`");
     }
     let (rest, default_port) = match text.strip_prefix("http://") {
         Some(rest) => (rest.strip_suffix('/').unwrap_or(rest), Some(80)),

@@ -9,6 +9,7 @@
 //! A scrape may see a request in one counter and not yet in another; each counter only grows.
 
 use crate::budget::Budget;
+use crate::origin::transport::OriginTlsCounters;
 use crate::reverse_dns::LookupCounters;
 use crate::stored::StoreCounters;
 use crate::tally::{Tally, ThreadTally};
@@ -254,6 +255,8 @@ pub struct Counters {
     pub reverse_dns: Arc<LookupCounters>,
     /// Retries beyond the retry budget.
     pub retries_denied: Arc<Tally>,
+    /// TLS handshakes with origin servers.
+    pub origin_tls: Arc<OriginTlsCounters>,
     /// Reloads that put a new configuration in force.
     pub reloads_ok: Tally,
     /// Reloads that were refused.
@@ -288,6 +291,7 @@ impl Counters {
             store: Arc::default(),
             reverse_dns: Arc::default(),
             retries_denied: Arc::default(),
+            origin_tls: Arc::default(),
             reloads_ok: Tally::default(),
             reloads_failed: Tally::default(),
             last_reload: Mutex::default(),

@@ -1,5 +1,6 @@
 //! Whose fault it is that a connection to a server could not be opened.
 
+use crate::tls::origin::TlsFailed;
 use std::io;
 
 /// What the system says of a connection that could not be opened.
@@ -19,6 +20,10 @@ impl ConnectFault {
         use ConnectFault::{Full, Ours, Servers};
         if is_full(error) {
             return Full;
+        }
+        let inner = error.get_ref();
+        if let Some(TlsFailed(fault)) = inner.and_then(|inner| inner.downcast_ref()) {
+            return Servers(fault.why());
         }
         match error.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => {

@@ -99,10 +99,9 @@ async fn check_once(
     check: &HealthCheck,
     is_connected: &mut bool,
 ) -> io::Result<u16> {
-    let server = &origin.servers[place];
     // A little less than the whole, so that it can say that the listen queue was full.
     let within = check.timeout - check.timeout / 8;
-    let mut stream = server.connect(within, || None).await?.stream;
+    let mut stream = origin.connect_alone(place, within).await?;
     *is_connected = true;
     let host = match origin.named(place) {
         Server::Tcp(host, port) => format!("{host}:{port}"),
@@ -113,6 +112,7 @@ async fn check_once(
         check.path
     );
     stream.write_all(request.as_bytes()).await?;
+    stream.flush().await?;
     let mut answer = Vec::with_capacity(STATUS_LEN);
     while !answer.contains(&b'\n') && answer.len() < STATUS_LEN {
         if stream.read_buf(&mut answer).await? == 0 {

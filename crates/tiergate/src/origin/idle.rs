@@ -2,6 +2,7 @@
 
 use super::servers::OriginServer;
 use super::stream::OriginStream;
+use super::transport::Transport;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +10,21 @@ use tiergate_core::time::Moment;
 
 struct Idle {
     server: Arc<OriginServer>,
+    /// What they speak; `None`: HTTP/1.1 over plain TCP. They serve no pool that speaks otherwise.
+    transport: Option<Arc<Transport>>,
     /// Oldest first.
     connections: Vec<(Moment, OriginStream)>,
+}
+
+impl Idle {
+    fn is_of(&self, server: &Arc<OriginServer>, transport: Option<&Arc<Transport>>) -> bool {
+        let same = match (&self.transport, transport) {
+            (None, None) => true,
+            (Some(mine), Some(transport)) => Arc::ptr_eq(mine, transport),
+            _ => false,
+        };
+        same && Arc::ptr_eq(&self.server, server)
+    }
 }
 
 thread_local! {
@@ -18,11 +32,14 @@ thread_local! {
 }
 
 /// Takes an idle connection to the server that nothing has arrived on.
-pub(super) fn take(server: &Arc<OriginServer>) -> Option<OriginStream> {
+pub(super) fn take(
+    server: &Arc<OriginServer>,
+    transport: Option<&Arc<Transport>>,
+) -> Option<OriginStream> {
     IDLE.with_borrow_mut(|idle| {
-        let idle = idle.iter_mut().find(|idle| Arc::ptr_eq(&idle.server, server))?;
+        let idle = idle.iter_mut().find(|idle| idle.is_of(server, transport))?;
         loop {
-            let (_, stream) = idle.connections.pop()?;
+            let (_, mut stream) = idle.connections.pop()?;
             if stream.is_fresh() {
                 return Some(stream);
             }
@@ -31,11 +48,22 @@ pub(super) fn take(server: &Arc<OriginServer>) -> Option<OriginStream> {
 }
 
 /// Keeps a connection for the next request, unless there are `kept_max` already.
-pub(super) fn give(server: &Arc<OriginServer>, stream: OriginStream, now: Moment, kept_max: usize) {
+pub(super) fn give(
+    server: &Arc<OriginServer>,
+    transport: Option<&Arc<Transport>>,
+    stream: OriginStream,
+    now: Moment,
+    kept_max: usize,
+) {
+    if stream.is_multiplexed() {
+        // Its connection is not its own.
+        return;
+    }
     IDLE.with_borrow_mut(|idle| {
-        let known = idle.iter().position(|idle| Arc::ptr_eq(&idle.server, server));
+        let known = idle.iter().position(|idle| idle.is_of(server, transport));
         let place = known.unwrap_or_else(|| {
-            idle.push(Idle { server: server.clone(), connections: Vec::new() });
+            let (server, transport) = (server.clone(), transport.cloned());
+            idle.push(Idle { server, transport, connections: Vec::new() });
             idle.len() - 1
         });
         let connections = &mut idle[place].connections;
@@ -50,7 +78,7 @@ pub fn sweep(now: Moment, idle_max: Duration) {
     IDLE.with_borrow_mut(|idle| {
         for idle in idle.iter_mut() {
             idle.connections
-                .retain(|(since, stream)| now.since(*since) < idle_max && stream.is_fresh());
+                .retain_mut(|(since, stream)| now.since(*since) < idle_max && stream.is_fresh());
         }
         idle.retain(|idle| !idle.connections.is_empty());
     });

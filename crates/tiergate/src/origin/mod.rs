@@ -2,12 +2,15 @@
 
 pub mod access;
 pub mod connect_fault;
+mod dial;
 pub mod health;
+pub mod http2;
 pub mod idle;
 mod names;
 pub mod pools;
 pub mod servers;
 pub mod stream;
+pub mod transport;
 
 use crate::clock;
 use crate::config::meant::{self, Server};
@@ -27,6 +30,7 @@ use tiergate_core::origin::{
     Servers, Way,
 };
 use tiergate_core::time::Moment;
+use transport::Transport;
 
 /// What the servers of a pool have to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +55,8 @@ pub struct Origin {
     places: Vec<usize>,
     /// What the policy says.
     pub settings: meant::Origin,
+    /// What the servers speak; `None`: HTTP/1.1 over plain TCP.
+    transport: Option<Arc<Transport>>,
     lineup: Lineup,
     known: Arc<Known>,
     /// When all names are looked up again.
@@ -60,7 +66,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The policy's origin; what earlier policies learnt about servers, `former` knows.
+    /// The policy's origin, spoken to over plain TCP; what earlier policies learnt about servers, `former` knows.
     ///
     /// # Errors
     /// If more servers were named since the start than ids there are.
@@ -86,8 +92,18 @@ impl Origin {
         let servers = addresses.iter().enumerate().map(place).collect();
         let look_up_at = Mutex::new(Moment::ZERO);
         let retries_denied = counters.retries_denied.clone();
-        let pool = String::new();
-        Ok(Origin { pool, servers, places, settings, lineup, known, look_up_at, retries_denied })
+        let (pool, transport) = (String::new(), None);
+        Ok(Origin {
+            pool,
+            servers,
+            places,
+            settings,
+            transport,
+            lineup,
+            known,
+            look_up_at,
+            retries_denied,
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, Servers> {
@@ -245,7 +261,8 @@ impl Origin {
     /// As [`Origin::new`].
     pub(self) fn renewed(&self, counters: &Counters) -> Result<Self, Fault> {
         let pool = self.pool.clone();
-        Ok(Origin { pool, ..Origin::new(self.settings.clone(), Some(self), counters)? })
+        let transport = self.transport.clone();
+        Ok(Origin { pool, transport, ..Origin::new(self.settings.clone(), Some(self), counters)? })
     }
 }
 
@@ -363,7 +380,11 @@ impl Place {
     /// The client has left: what to do with its request.
     pub fn client_left(&mut self) -> Way {
         self.took = None;
-        let on_cancel = self.origin.settings.on_cancel;
+        let multiplexed = self.origin.transport.as_ref().is_some_and(|it| it.is_multiplexed());
+        let on_cancel = match multiplexed {
+            true => self.origin.settings.on_cancel.of_streams(),
+            false => self.origin.settings.on_cancel,
+        };
         let (now, origin) = (clock::recent(), &self.origin);
         origin.state().left(now, &origin.lineup, self.index, self.picked, on_cancel)
     }
@@ -398,9 +419,19 @@ impl Place {
 
     /// An idle connection to the server, if there is one.
     pub fn idle(&self) -> Option<Lease> {
-        let stream = idle::take(self.server())?;
-        self.server().counters.reuses.one();
-        Some(Lease { stream, reused: true })
+        let transport = self.origin.transport.as_ref();
+        let lease = match transport.filter(|it| it.is_multiplexed()) {
+            Some(it) => http2::take(self.server(), it),
+            None => None,
+        };
+        let lease = match lease {
+            Some(lease) => lease,
+            None => Lease { stream: idle::take(self.server(), transport)?, reused: true },
+        };
+        if lease.reused {
+            self.server().counters.reuses.one();
+        }
+        Some(lease)
     }
 
     /// A new connection to the server; if it has no room for one in its listen queue, and the request `may_reuse` one, one that
@@ -411,9 +442,12 @@ impl Place {
     /// name is not resolved.
     pub async fn connect(&self, within: Duration, may_reuse: bool) -> io::Result<Lease> {
         let idle = || may_reuse.then(|| self.idle()).flatten();
-        let lease = self.server().connect(within, idle).await?;
-        if !lease.reused {
-            self.server().counters.connects.one();
+        let lease = self.origin.connect(self.index, within, idle).await?;
+        match lease.reused {
+            false => self.server().counters.connects.one(),
+            // A connection that became idle is counted where it is taken.
+            true if lease.stream.is_multiplexed() => self.server().counters.reuses.one(),
+            true => {}
         }
         Ok(lease)
     }
@@ -421,7 +455,8 @@ impl Place {
     /// Keeps the connection for the next request. Only where the whole answer was read.
     pub fn give_back(&self, lease: Lease) {
         let kept_max = self.origin.settings.idle_connections_max;
-        idle::give(self.server(), lease.stream, clock::recent(), kept_max);
+        let transport = self.origin.transport.as_ref();
+        idle::give(self.server(), transport, lease.stream, clock::recent(), kept_max);
     }
 }
 

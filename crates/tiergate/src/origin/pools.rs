@@ -1,12 +1,30 @@
 //! The servers of every pool.
 
 use super::Origin;
+use super::transport::Transport;
 use crate::config::meant::{self, Policy};
 use crate::observe::counters::Counters;
+use crate::tls::TlsError;
 use arc_swap::{ArcSwap, Guard};
 use std::sync::Arc;
 use tiergate_core::fault::Fault;
 use tiergate_core::names::{Id, PoolId};
+
+/// Why a policy's servers cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OriginFault {
+    /// There are too many.
+    #[error("{0}")]
+    Servers(#[from] Fault),
+    /// A file that TLS needs.
+    #[error("{}.tls: {error}", if .pool.is_empty() { "origin" } else { .pool })]
+    Tls {
+        /// The pool; empty: the default one.
+        pool: String,
+        /// What is wrong with it.
+        error: TlsError,
+    },
+}
 
 /// The servers of every pool of a policy.
 #[derive(Debug)]
@@ -20,12 +38,12 @@ impl Pools {
     /// they are the same objects, so that their counts and checks go on.
     ///
     /// # Errors
-    /// As [`Origin::new`].
+    /// As [`Origin::new`]; and a file that TLS needs.
     pub fn new(
         policy: &Policy,
         former: Option<&Arc<Pools>>,
         counters: &Counters,
-    ) -> Result<Arc<Self>, Fault> {
+    ) -> Result<Arc<Self>, OriginFault> {
         let settings = std::iter::once(&policy.origin).chain(&policy.pools);
         let named = policy.plan.pool_ids().iter().zip(settings);
         let mut origins: Vec<Option<ArcSwap<Origin>>> = Vec::new();
@@ -114,13 +132,24 @@ fn pool(
     name: Option<&str>,
     former: Option<&Arc<Origin>>,
     counters: &Counters,
-) -> Result<Arc<Origin>, Fault> {
-    match former {
-        Some(former) if former.settings == *settings => Ok(former.clone()),
-        _ => {
+) -> Result<Arc<Origin>, OriginFault> {
+    let pool = name.unwrap_or_default().to_owned();
+    let known = former.and_then(|it| Some((&it.settings, it.transport.as_ref()?)));
+    let transport = match Transport::new(settings, known, &counters.origin_tls) {
+        Ok(transport) => transport,
+        Err(error) => return Err(OriginFault::Tls { pool, error }),
+    };
+    let same = |former: &&Arc<Origin>| {
+        let transports = (former.transport.as_ref(), transport.as_ref());
+        former.settings == *settings
+            && transports.0.map(Arc::as_ptr) == transports.1.map(Arc::as_ptr)
+    };
+    match former.filter(same) {
+        Some(former) => Ok(former.clone()),
+        None => {
             let former = former.map(|former| &**former);
             let origin = Origin::new(settings.clone(), former, counters)?;
-            Ok(Arc::new(Origin { pool: name.unwrap_or_default().to_owned(), ..origin }))
+            Ok(Arc::new(Origin { pool, transport, ..origin }))
         }
     }
 }

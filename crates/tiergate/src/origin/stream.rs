@@ -1,13 +1,17 @@
-//! A connection to an origin server, over TCP or a UNIX socket.
+//! A connection to an origin server, over TCP, TLS or a UNIX socket.
 
+use super::http2::stream::Http2Stream;
 use crate::stream::set_label;
+use rustls::HandshakeKind;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use tiergate_core::mark::Label;
+use tiergate_core::origin::unprocessed::Unprocessed;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::client::TlsStream;
 
 /// A connection to an origin server.
 #[derive(Debug)]
@@ -16,6 +20,10 @@ pub enum OriginStream {
     Tcp(LabelledTcp),
     /// Over a UNIX socket.
     Unix(UnixStream),
+    /// Over TCP, through TLS; in a box, so that plain connections are no larger.
+    Tls(Box<TlsStream<LabelledTcp>>),
+    /// A stream of a connection over HTTP/2.
+    Http2(Box<Http2Stream>),
     /// In memory, to the tests' origin.
     #[cfg(feature = "memory")]
     Memory(crate::memory::End),
@@ -43,26 +51,119 @@ impl OriginStream {
     /// What the system says: once, and not again for the same label.
     pub fn set_label(&mut self, label: Label) -> io::Result<()> {
         match self {
-            OriginStream::Tcp(tcp) if tcp.label != label => {
-                tcp.label = label;
-                set_label(&tcp.stream, label, tcp.by_v6)
-            }
+            OriginStream::Tcp(tcp) => tcp.set_label(label),
+            OriginStream::Tls(tls) => tls.get_mut().0.set_label(label),
             _ => Ok(()),
+        }
+    }
+
+    /// Whether it is one of several on a connection.
+    pub(super) fn is_multiplexed(&self) -> bool {
+        matches!(self, OriginStream::Http2(_))
+    }
+
+    /// Whether what failed may be a connection that was closed while it was idle, rather than a request that the server gave up.
+    pub(crate) fn may_be_stale(&self) -> bool {
+        match self {
+            OriginStream::Http2(stream) => stream.has_lost_connection(),
+            _ => true,
+        }
+    }
+
+    /// Whether the server says that it has not looked at the request; and what was written of it, if it is still at hand.
+    pub(crate) fn unprocessed(&mut self) -> Option<(Unprocessed, Option<Vec<u8>>)> {
+        let OriginStream::Http2(stream) = self else { return None };
+        let is_refused = stream.unprocessed()? == h2::Reason::REFUSED_STREAM;
+        let replay = stream.take_replay();
+        let is_whole = replay.is_some();
+        Some((Unprocessed { is_refused, is_whole, is_first: false }, replay))
+    }
+
+    /// Whether HTTP/2 was agreed on in the handshake.
+    pub(super) fn chose_http2(&self) -> bool {
+        matches!(self, OriginStream::Tls(tls) if tls.get_ref().1.alpn_protocol() == Some(b"h2"))
+    }
+
+    /// How the handshake went; `None`: there was none.
+    pub(super) fn handshake_kind(&self) -> Option<HandshakeKind> {
+        match self {
+            OriginStream::Tls(tls) => tls.get_ref().1.handshake_kind(),
+            _ => None,
         }
     }
 
     /// Whether an idle connection may be used: nothing has arrived on it, neither bytes nor its end.
     ///
     /// Asks the cached readiness first, so it costs a system call only where something did arrive.
-    pub fn is_fresh(&self) -> bool {
+    pub fn is_fresh(&mut self) -> bool {
         let mut byte = [0];
         let read = match self {
             OriginStream::Tcp(tcp) => tcp.stream.try_read(&mut byte),
             OriginStream::Unix(stream) => stream.try_read(&mut byte),
+            // None is kept.
+            OriginStream::Http2(_) => return false,
+            // Session tickets may have arrived, which are nothing of an answer's.
+            OriginStream::Tls(tls) => {
+                let mut context = Context::from_waker(Waker::noop());
+                return Pin::new(&mut **tls)
+                    .poll_read(&mut context, &mut ReadBuf::new(&mut byte))
+                    .is_pending();
+            }
             #[cfg(feature = "memory")]
             OriginStream::Memory(end) => return end.is_fresh(),
         };
         matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+impl LabelledTcp {
+    fn set_label(&mut self, label: Label) -> io::Result<()> {
+        if self.label == label {
+            return Ok(());
+        }
+        self.label = label;
+        set_label(&self.stream, label, self.by_v6)
+    }
+}
+
+/// For TLS; a plain connection is polled by [`OriginStream`] itself.
+impl AsyncRead for LabelledTcp {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for LabelledTcp {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
     }
 }
 
@@ -91,6 +192,16 @@ impl AsyncRead for OriginStream {
         match self.get_mut() {
             OriginStream::Tcp(tcp) => Pin::new(&mut tcp.stream).poll_read(context, buffer),
             OriginStream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+            OriginStream::Http2(stream) => Pin::new(&mut **stream).poll_read(context, buffer),
+            OriginStream::Tls(tls) => {
+                let mut tls = Pin::new(&mut **tls);
+                // What the socket did not take when it was written goes on while the answer is waited for. A failure
+                // shows again when it is read.
+                if tls.get_ref().1.wants_write() {
+                    let _ = tls.as_mut().poll_flush(context);
+                }
+                tls.poll_read(context, buffer)
+            }
             #[cfg(feature = "memory")]
             OriginStream::Memory(stream) => Pin::new(stream).poll_read(context, buffer),
         }
@@ -106,6 +217,8 @@ impl AsyncWrite for OriginStream {
         match self.get_mut() {
             OriginStream::Tcp(tcp) => Pin::new(&mut tcp.stream).poll_write(context, bytes),
             OriginStream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+            OriginStream::Http2(stream) => Pin::new(&mut **stream).poll_write(context, bytes),
+            OriginStream::Tls(tls) => Pin::new(&mut **tls).poll_write(context, bytes),
             #[cfg(feature = "memory")]
             OriginStream::Memory(stream) => Pin::new(stream).poll_write(context, bytes),
         }
@@ -121,6 +234,10 @@ impl AsyncWrite for OriginStream {
                 Pin::new(&mut tcp.stream).poll_write_vectored(context, slices)
             }
             OriginStream::Unix(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            OriginStream::Http2(stream) => {
+                Pin::new(&mut **stream).poll_write_vectored(context, slices)
+            }
+            OriginStream::Tls(tls) => Pin::new(&mut **tls).poll_write_vectored(context, slices),
             #[cfg(feature = "memory")]
             OriginStream::Memory(stream) => Pin::new(stream).poll_write_vectored(context, slices),
         }
@@ -130,14 +247,19 @@ impl AsyncWrite for OriginStream {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            OriginStream::Tls(tls) => Pin::new(&mut **tls).poll_flush(context),
+            _ => Poll::Ready(Ok(())),
+        }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             OriginStream::Tcp(tcp) => Pin::new(&mut tcp.stream).poll_shutdown(context),
             OriginStream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+            OriginStream::Http2(stream) => Pin::new(&mut **stream).poll_shutdown(context),
+            OriginStream::Tls(tls) => Pin::new(&mut **tls).poll_shutdown(context),
             #[cfg(feature = "memory")]
             OriginStream::Memory(stream) => Pin::new(stream).poll_shutdown(context),
         }

@@ -11,6 +11,7 @@ use crate::buffers;
 use crate::client::peer::Peer;
 use crate::client::seam::Client;
 use crate::door::Entry;
+use crate::grpc;
 use crate::respond::Format;
 use crate::shared::{Config, Shared};
 use crate::stored::StoredRequest;
@@ -101,7 +102,9 @@ fn decide_in<'d, C: Client>(
     };
     let wrong = ambiguity
         .or_else(|| config.policy.plan.is_in_tree(path).then_some((404, "there is no such path")));
-    let gather = match check(config, client, &head, gathered) {
+    // A call's messages may wait for those of the answer.
+    let is_call = head.te_trailers && grpc::is_grpc(table.fields());
+    let gather = match check(config, client, &head, gathered || is_call) {
         Ok(gather) => gather,
         Err(error) => return Decision::Bad(error),
     };

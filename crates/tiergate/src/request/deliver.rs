@@ -14,10 +14,12 @@ use super::outbox::Outbox;
 use super::path::Request;
 use super::rest::Rest;
 use super::slow::Way;
+use super::streaming::Streaming;
 use crate::budget::Allowance;
 use crate::buffers::Buffer;
 use crate::client::seam::Client;
 use crate::door::SlotGuard;
+use crate::grpc;
 use crate::link::Turn;
 use crate::origin::Lease;
 use crate::timers::Timer;
@@ -181,6 +183,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
                     outbox.push(data);
                 }
                 if piece.done {
+                    self.note_call(body);
                     return Ok(());
                 }
             }
@@ -191,6 +194,29 @@ impl<'d, C: Client> Request<'_, 'd, C> {
                 body.reusable = false;
                 return Ok(());
             }
+        }
+    }
+
+    /// A call by gRPC says in its trailers how it ended.
+    fn note_call(&mut self, body: &AnswerBody) {
+        if body.streaming != Streaming::Messages {
+            return;
+        }
+        let Some(status) =
+            body.chunks().and_then(|it| grpc::status(&it.trailers().collect::<Vec<_>>()))
+        else {
+            return;
+        };
+        let end = End::of_grpc_status(status);
+        if let Some(slot) = &mut self.slot {
+            slot.note(end);
+            self.record.end = Some(slot.outcome().end);
+        }
+        let place = self.place.as_mut().expect("held until the origin is done");
+        match end {
+            End::Pushback => place.found(503),
+            End::Error => place.found(500),
+            _ => {}
         }
     }
 

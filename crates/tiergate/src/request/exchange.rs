@@ -19,12 +19,14 @@ use crate::client::seam::Client;
 use crate::clock;
 use crate::door::SlotGuard;
 use crate::origin::Place;
+use crate::origin::stream::OriginStream;
 use crate::shared::Counted;
-use crate::stream::poll_fill_held;
+use crate::stream::{Outgoing, poll_fill_held};
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
 use tiergate_core::gate::Progress;
+use tiergate_core::origin::unprocessed::{Resend, Unprocessed};
 use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
 use tiergate_wire::http1::Framing;
@@ -81,6 +83,9 @@ impl<C: Client> Request<'_, '_, C> {
 
     /// Sends the head, and what goes with it of the body.
     async fn send(&mut self, may_repeat: bool) -> Result<(), Failure> {
+        if let Some(replay) = self.replay.take() {
+            return self.send_again(replay).await;
+        }
         let timeouts = &self.config.policy.timeouts;
         let mut sent = 0;
         self.client.timer().arm(timeouts.write);
@@ -101,6 +106,52 @@ impl<C: Client> Request<'_, '_, C> {
             // It may have answered before it closed: reading tells.
             Err(_) | Ok(()) => Ok(()),
         }
+    }
+
+    /// Sends what went to a server that has not looked at it. The rest of the body follows as it comes.
+    #[cold]
+    async fn send_again(&mut self, sent: Vec<u8>) -> Result<(), Failure> {
+        let timeouts = &self.config.policy.timeouts;
+        self.client.timer().arm(timeouts.write);
+        let mut outgoing = Outgoing::new(&sent, &[]);
+        let sending = poll_fn(|context| {
+            let origin = self.origin.as_mut().expect("the exchange has just begun");
+            match outgoing.poll(origin, context) {
+                Poll::Pending if self.client.timer().poll_expired(context) => {
+                    Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+                }
+                polled => polled,
+            }
+        });
+        let sent = sending.await;
+        self.client.timer().arm(match self.client.is_sent() {
+            true => timeouts.response_head,
+            false => timeouts.request_body,
+        });
+        match sent {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Err(self.origin_failed(Fault::OriginSlow))
+            }
+            // Reading tells.
+            Err(_) | Ok(()) => Ok(()),
+        }
+    }
+
+    /// What becomes of a request that its server says it has not looked at; `None`: it does not say so.
+    fn unprocessed(&mut self) -> Option<Failure> {
+        let (unprocessed, replay) = self.origin.as_mut()?.unprocessed()?;
+        let is_first = !self.is_resent;
+        Some(match (Unprocessed { is_first, ..unprocessed }).resend() {
+            Resend::Again => {
+                self.replay = replay;
+                Failure::Stale
+            }
+            Resend::Pushback => Fault::Refusing.into(),
+            Resend::Fails => self.origin_failed(Fault::Answer(
+                502,
+                "the origin ended the connection before it looked at the request",
+            )),
+        })
     }
 
     /// Tells a client that waits for it that its body is wanted: the request has its slot, and the origin has the head.
@@ -137,6 +188,12 @@ impl<C: Client> Request<'_, '_, C> {
         if let Fault::Client(_) = fault {
             self.rest = Some(Box::new(Rest { held: answer.take(), body: None }));
         }
+        if let Fault::Origin = fault
+            && let Some(failure) = self.unprocessed()
+        {
+            return Err(failure);
+        }
+        let may_repeat = may_repeat && self.origin.as_ref().is_some_and(OriginStream::may_be_stale);
         Err(match fault {
             Fault::Origin if may_repeat => Failure::Stale,
             Fault::Origin | Fault::OriginSlow => self.origin_failed(fault),

@@ -12,6 +12,8 @@ pub(crate) enum Fault {
     Client(io::Error),
     /// The origin's listen queue stayed full while the origin served others.
     Full,
+    /// The origin has not looked at the request, because it takes no more at the moment.
+    Refusing,
     /// The origin closed the connection, or its answer is malformed.
     Origin,
     /// The origin did not go on in time.
@@ -62,6 +64,7 @@ impl Fault {
         match *self {
             Fault::Answer(status, why) => (status, why),
             Fault::Full => (503, "the origin's listen queue stayed full"),
+            Fault::Refusing => (503, "the origin refuses more requests at the moment"),
             Fault::OriginSlow => (504, "the origin did not answer in time"),
             _ => (502, "the origin closed the connection without an answer"),
         }

@@ -77,7 +77,7 @@ impl<C: Client> Request<'_, '_, C> {
             Failure::Unanswered(fault) => {
                 // A fault of the client or of the gateway says nothing about the origin.
                 self.end(match (&fault, fault.answer().0) {
-                    (Fault::Full, _) => End::Pushback,
+                    (Fault::Full | Fault::Refusing, _) => End::Pushback,
                     (_, 502) => End::Failed,
                     (_, 504) => End::TimedOut,
                     _ => End::Cancelled,
@@ -144,11 +144,12 @@ impl<C: Client> Request<'_, '_, C> {
                 },
             };
             self.label_request(&mut lease.stream);
-            let may_repeat = repeatable && lease.reused;
+            let may_repeat = repeatable && lease.reused && !self.is_resent;
             self.record.server = Some(place.server().name);
             (self.place, self.origin) = (Some(place), Some(lease.stream));
             match self.exchange(may_repeat).await {
                 Err(Failure::Stale) => {
+                    self.is_resent = true;
                     (self.place, self.origin) = (None, None);
                     attempts.stale();
                 }

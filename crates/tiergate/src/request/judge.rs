@@ -6,6 +6,7 @@ use crate::client::history;
 use crate::client::peer::Peer;
 use crate::clock;
 use crate::door::{Entry, Left};
+use crate::grpc;
 use crate::observed::ObservedRequest;
 use crate::session::SessionGuard;
 use crate::shared::{Config, Shared};
@@ -290,6 +291,12 @@ fn deadline_of(config: &Config, input: &RequestInput<'_>, found: &Match) -> Opti
         Some(header) if input.trusted => deadline::sent(input.view, header),
         _ => None,
     };
+    // Calls by gRPC say that they take trailers; a client may always say that it waits for less long.
+    let of_call = match input.head.te_trailers && grpc::is_grpc(input.view.fields) {
+        true => grpc::timeout(input.view.fields),
+        false => None,
+    };
+    let sent = sent.into_iter().chain(of_call).min();
     let Some(sent) = sent else {
         return found.deadline;
     };

@@ -7,6 +7,7 @@ use super::path::Request;
 use super::quality::Quality;
 use super::streaming::Streaming;
 use crate::client::seam::Client;
+use crate::grpc;
 use crate::rate_limit::RateLimit;
 use tiergate_core::outcome::End;
 use tiergate_wire::http1::{self, FieldTable, Parsed};
@@ -92,7 +93,13 @@ impl<C: Client> Request<'_, '_, C> {
                 let dechunk = !self.client.takes_chunks(self.facts);
                 let mut body = AnswerBody::new(head.body, dechunk, head.keep_alive);
                 body.streaming = Streaming::of(table.fields());
-                Seen::Final { len, status, end: End::of_status(status), body }
+                // A call that ends with its head has its status there.
+                let call = match body.streaming {
+                    Streaming::Messages => grpc::status(table.fields()),
+                    _ => None,
+                };
+                let end = call.map_or_else(|| End::of_status(status), End::of_grpc_status);
+                Seen::Final { len, status, end, body }
             }
             false if head.upgrade => Seen::Switch { len },
             false => Seen::Interim { len },

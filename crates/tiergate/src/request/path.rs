@@ -37,6 +37,10 @@ pub(super) struct Request<'r, 'd, C> {
     pub(super) place: Option<Place>,
     /// The connection to that server, until the origin is done and has taken the whole request.
     pub(super) origin: Option<OriginStream>,
+    /// What was written of it to a server that has not looked at it: written again, to another connection.
+    pub(super) replay: Option<Vec<u8>>,
+    /// Whether it was sent again, because a server had not looked at it or had closed its connection.
+    pub(super) is_resent: bool,
     /// Whether the client still waits to be told that its body is wanted.
     pub(super) awaits_100: bool,
     /// Whether the answer is a stream.
@@ -72,6 +76,8 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
             slot: None,
             place: None,
             origin: None,
+            replay: None,
+            is_resent: false,
             awaits_100: facts.expects,
             stream: StreamDetector::default(),
             slow: SlowDetector::default(),

@@ -5,6 +5,7 @@
 //! What an answer is, the origin says by its `Content-Type`; what a client asks for changes nothing.
 
 use crate::door::SlotGuard;
+use crate::grpc;
 use crate::timers::Timer;
 use std::task::Context;
 use std::time::Duration;
@@ -43,7 +44,7 @@ impl Streaming {
         };
         if begins(b"text/event-stream").is_some() {
             Streaming::Events
-        } else if begins(b"application/grpc").is_some() {
+        } else if grpc::is_type(value) {
             Streaming::Messages
         } else {
             Streaming::No

@@ -15,7 +15,7 @@ pub use process::{ObservedSource, Process, Source};
 
 use crate::config::meant::Policy;
 use crate::observe::counters::Counters;
-use crate::origin::idle;
+use crate::origin::{http2, idle};
 use crate::request::account;
 use crate::shared::{self, Config, Shared};
 use crate::{admin, clock, listen, timers};
@@ -190,7 +190,9 @@ async fn serve(index: usize, thread: Thread, shared: Arc<Shared>) {
     tokio::spawn(async move {
         loop {
             tokio::time::sleep(POOL_SWEEP).await;
-            idle::sweep(clock::now(), sweeping.config.load().policy.timeouts.origin_idle);
+            let idle_max = sweeping.config.load().policy.timeouts.origin_idle;
+            idle::sweep(clock::now(), idle_max);
+            http2::sweep(clock::now(), idle_max);
         }
     });
     if let Some(mut begins) = begins {

@@ -43,6 +43,11 @@ pub(super) fn load(
     }
 }
 
+/// The bytes of a file.
+pub(super) fn contents(file: &Path) -> Result<Vec<u8>, TlsError> {
+    read(file)
+}
+
 fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(file).map_err(|error| match error.kind() {
         ErrorKind::NotFound => TlsError::of(file, "not found; check the path"),

@@ -1,4 +1,4 @@
-//! TLS from clients, by rustls over AWS-LC.
+//! TLS from clients, by rustls over AWS-LC; and to the origin ([`origin`]).
 //!
 //! AWS-LC rather than ring: rustls' default, and the one of the two with the hybrid key exchange
 //! (X25519MLKEM768) that browsers offer; measured at 0.5 to 0.7 of the CPU time of haproxy with
@@ -12,6 +12,7 @@ mod client;
 mod error;
 mod files;
 mod names;
+pub mod origin;
 mod revocation;
 
 pub use error::TlsError;

@@ -11,12 +11,15 @@ pub mod dns;
 pub mod echo;
 pub mod gateway;
 pub mod guarded;
+pub mod http2_client;
+pub mod http2_origin;
 pub mod jwt;
 pub mod load;
 pub mod mmdb;
 pub mod origin;
 pub mod process;
 pub mod servers;
+pub mod tls_origin;
 
 use std::time::{Duration, Instant};
 

@@ -7,13 +7,11 @@
 //! | `input` | what was received, and how the rest is read |
 //! | `early` | what of a request's body came with the head |
 //! | `upload` | a request's body that did not come with the head |
-//! | `tunnel` | a connection that has changed to another protocol |
 
 mod connection;
 mod early;
 mod input;
 mod side;
-mod tunnel;
 mod upload;
 
 pub use connection::serve;

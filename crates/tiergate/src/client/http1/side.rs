@@ -1,12 +1,12 @@
 //! A connection over HTTP/1.1 as the client's side of one request.
 
 use super::input::{GLANCE, GLANCE_IN_QUEUE, Input};
-use super::tunnel;
 use super::upload::Upload;
 use crate::budget::Allowance;
 use crate::buffers::{self, Buffer};
 use crate::client::peer::Peer;
 use crate::client::seam::{Client, Gathered};
+use crate::client::tunnel;
 use crate::config::meant::{RefusalConnection, Timeouts};
 use crate::connections::Connection;
 use crate::date;

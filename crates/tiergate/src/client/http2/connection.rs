@@ -96,6 +96,8 @@ fn settings(config: &Config) -> Builder {
     let limits = &config.policy.limits;
     let mut builder = Builder::new();
     builder
+        // WebSockets (RFC 8441).
+        .enable_connect_protocol()
         .initial_window_size(window::STREAM)
         .initial_connection_window_size(window::CONNECTION)
         .max_send_buffer_size(SEND_BUFFER)

@@ -1,6 +1,9 @@
 //! A request's head as it came by HTTP/2.
 
-use http::header::{COOKIE, HeaderMap};
+use crate::grpc;
+use data_encoding::BASE64;
+use h2::ext::Protocol;
+use http::header::{COOKIE, HeaderMap, SEC_WEBSOCKET_KEY};
 use http::request::Parts;
 use tiergate_core::request::Field;
 use tiergate_wire::http1::{self, FieldTable, HeadError, HeadLimits, RequestHead};
@@ -12,6 +15,8 @@ pub(super) struct Head {
     /// Several cookie fields as the one that HTTP/1.1 has (RFC 9113 §8.2.3); `None` if there is at most
     /// one.
     cookies: Option<Vec<u8>>,
+    /// `Sec-WebSocket-Key` for the origin, of a request that asks for a WebSocket (RFC 8441), which has none over HTTP/2.
+    websocket_key: Option<String>,
     /// No body follows.
     ends: bool,
     /// Bytes, about as HTTP/1.1 would write them: how they came compressed is not known.
@@ -26,11 +31,24 @@ impl Head {
         let host = parts.uri.authority().map_or(0, |host| host.as_str().len() + 8);
         let line = parts.method.as_str().len() + target + 12;
         let len = line + host + fields.sum::<usize>() + 2;
-        Head { cookies: joined_cookies(&parts.headers), parts, ends, len }
+        let is_websocket = protocol(&parts) == Some(WEBSOCKET);
+        let websocket_key = is_websocket.then(|| BASE64.encode(&fastrand::u128(..).to_ne_bytes()));
+        Head { cookies: joined_cookies(&parts.headers), parts, websocket_key, ends, len }
     }
 
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether it is a call by gRPC.
+    pub(super) fn is_call(&self) -> bool {
+        let kind = self.parts.headers.get(http::header::CONTENT_TYPE);
+        kind.is_some_and(|kind| grpc::is_type(kind.as_bytes()))
+    }
+
+    /// The key by which the origin shows that it has understood, of a request that asks for a WebSocket.
+    pub(super) fn websocket_key(&self) -> Option<&str> {
+        self.websocket_key.as_deref()
     }
 
     pub(super) fn is_head_method(&self) -> bool {
@@ -57,6 +75,9 @@ impl Head {
     ) -> Result<RequestHead<'b>, HeadError> {
         let mut cookies = self.cookies.as_deref();
         for (name, value) in &self.parts.headers {
+            if name == SEC_WEBSOCKET_KEY && self.websocket_key.is_some() {
+                continue;
+            }
             let mut value = value.as_bytes();
             if name == COOKIE && self.cookies.is_some() {
                 // All at once, in the place of the first.
@@ -73,10 +94,31 @@ impl Head {
             return Err(HeadError { status: 414, why: "target too long" });
         }
         let authority = self.parts.uri.authority().map(|host| host.as_str().as_bytes());
-        let method = self.parts.method.as_str().as_bytes();
-        let head = http1::request_from_parts(method, target, authority, self.ends, table)?;
-        Ok(RequestHead { len: self.len, ..head })
+        let Some(key) = &self.websocket_key else {
+            if protocol(&self.parts).is_some() {
+                let why = "only websocket is known as :protocol";
+                return Err(HeadError { status: 501, why });
+            }
+            let method = self.parts.method.as_str().as_bytes();
+            let head = http1::request_from_parts(method, target, authority, self.ends, table)?;
+            return Ok(RequestHead { len: self.len, ..head });
+        };
+        // As it is asked for over HTTP/1.1: what follows is the tunnel's, and no body.
+        table.push(Field { name: b"Sec-WebSocket-Key", value: key.as_bytes() })?;
+        let head = http1::request_from_parts(b"GET", target, authority, true, table)?;
+        if !head.body.is_empty() {
+            return Err(HeadError { status: 400, why: "CONNECT with a content-length" });
+        }
+        Ok(RequestHead { len: self.len, upgrade: Some(WEBSOCKET.as_bytes()), ..head })
     }
+}
+
+/// The only protocol that streams may change to.
+const WEBSOCKET: &str = "websocket";
+
+/// What an extended CONNECT asks for (RFC 8441).
+fn protocol(parts: &Parts) -> Option<&str> {
+    parts.extensions.get::<Protocol>().map(Protocol::as_str)
 }
 
 fn joined_cookies(headers: &HeaderMap) -> Option<Vec<u8>> {

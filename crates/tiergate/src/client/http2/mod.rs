@@ -18,6 +18,7 @@ mod payload;
 mod response;
 mod side;
 mod tally;
+mod tunnel;
 mod upload;
 mod window;
 mod wire;

@@ -1,6 +1,7 @@
 //! Answers as HTTP/2 has them: the origin's, and ours.
 
 use super::payload::Payload;
+use crate::grpc;
 use crate::request::answer::AnswerHead;
 use crate::request::body::AnswerBody;
 use crate::respond;
@@ -8,7 +9,7 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue,
-    LOCATION, SET_COOKIE, VIA,
+    LOCATION, SEC_WEBSOCKET_ACCEPT, SET_COOKIE, VIA,
 };
 use http::{Response, StatusCode};
 use std::sync::Arc;
@@ -38,7 +39,29 @@ pub(super) fn translate(answer: &AnswerHead<'_, '_>) -> Option<Response<()>> {
     if let Some(limit) = &answer.limit {
         limit.append_to(&mut headers);
     }
+    if answer.head.upgrade {
+        // It was asked for by CONNECT, and shows nothing by a key.
+        headers.remove(SEC_WEBSOCKET_ACCEPT);
+        return Some(response(StatusCode::OK, headers));
+    }
     Some(response(StatusCode::from_u16(answer.head.status).ok()?, headers))
+}
+
+/// Whether the origin has agreed to a WebSocket as it should, or has not at all.
+///
+/// # Errors
+/// What is wrong: to the client any 2xx would be the beginning of its tunnel.
+pub(super) fn check_websocket(answer: &AnswerHead<'_, '_>, key: &str) -> Result<(), &'static str> {
+    if !answer.head.upgrade {
+        let is_success = (200..300).contains(&answer.head.status);
+        return if is_success { Err("the origin has not agreed to a WebSocket") } else { Ok(()) };
+    }
+    let mut fields = answer.fields.fields().iter();
+    let shown = fields.find(|it| it.name.eq_ignore_ascii_case(b"sec-websocket-accept"));
+    match shown.is_some_and(|it| it.value == respond::accept(key.as_bytes()).as_bytes()) {
+        true => Ok(()),
+        false => Err("the origin has not understood what WebSocket was asked for"),
+    }
 }
 
 /// The origin's fields. Their values share one copy of the head's bytes.
@@ -97,6 +120,24 @@ pub(super) fn send_error(
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     send(respond, status, headers, body.into(), head_only);
+}
+
+/// Answers a call by gRPC with an error of ours.
+pub(super) fn send_call_error(respond: &mut SendResponse<Payload>, status: u16, why: &str) {
+    let mut headers = call_status(status, why);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    send(respond, 200, headers, "".into(), false);
+}
+
+/// The status of a call that fails like an answer with this status of HTTP.
+pub(super) fn call_status(status: u16, why: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let code = HeaderValue::from(u16::from(grpc::status_of(status)));
+    headers.insert(HeaderName::from_static("grpc-status"), code);
+    if let Ok(why) = HeaderValue::from_str(why) {
+        headers.insert(HeaderName::from_static("grpc-message"), why);
+    }
+    headers
 }
 
 /// Sends an answer of ours. What fails here fails because the stream is gone: there is no client to

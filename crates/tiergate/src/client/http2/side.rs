@@ -5,11 +5,13 @@ use super::parking::Parked;
 use super::payload::{Held, Payload};
 use super::response;
 use super::tally::{Ended, Tally};
+use super::tunnel::Tunnel;
 use super::upload::{Upload, io_error};
 use crate::budget::Allowance;
 use crate::buffers::Buffer;
 use crate::client::peer::Peer;
 use crate::client::seam::{Client, Gathered};
+use crate::client::tunnel;
 use crate::config::meant::{RefusalConnection, Timeouts};
 use crate::observe::counters::Protocol;
 use crate::origin::stream::OriginStream;
@@ -52,6 +54,9 @@ pub(super) async fn run(
     }
     tally.end(ended);
 }
+
+/// What the caller is told where the origin's answer has no end.
+const BROKEN_OFF: &str = "the origin broke off its answer";
 
 /// A stream of a connection over HTTP/2.
 struct Http2<'t> {
@@ -357,8 +362,11 @@ impl Client for Http2<'_> {
         answer: &AnswerHead<'_, '_>,
         _: &mut Vec<u8>,
     ) -> Result<(), &'static str> {
+        if let Some(key) = self.head.websocket_key() {
+            response::check_websocket(answer, key)?;
+        }
         let response = response::translate(answer).ok_or("head that HTTP/2 cannot express")?;
-        match answer.is_final() {
+        match answer.is_final() || answer.head.upgrade {
             true => self.response = Some(response),
             false => {
                 // It fails if the stream is gone, which reading tells.
@@ -416,8 +424,21 @@ impl Client for Http2<'_> {
         self.tally.delivered()
     }
 
-    async fn tunnel(&mut self, _: &RequestFacts, _: OriginStream, _: Option<Buffer>, _: &Timeouts) {
-        unreachable!("no request asks for another protocol over HTTP/2")
+    async fn tunnel(
+        &mut self,
+        _: &RequestFacts,
+        origin: OriginStream,
+        from_origin: Option<Buffer>,
+        timeouts: &Timeouts,
+    ) {
+        self.ended = Ended::Answered;
+        let sending = self.sending.take().expect("the head was sent");
+        let mut stream = Tunnel::new(self.upload.tunnel(), sending, self.held.clone());
+        let idle_max = timeouts.tunnel_idle;
+        let relayed = tunnel::relay(&mut stream, origin, None, from_origin, &self.timer, idle_max);
+        if relayed.await.is_err() {
+            stream.reset();
+        }
     }
 
     fn finish(&mut self, _: &RequestFacts) {
@@ -430,7 +451,13 @@ impl Client for Http2<'_> {
             Abort::Truncated | Abort::Unended => Code::INTERNAL_ERROR,
         };
         if let Some(sending) = &mut self.sending {
-            sending.send_reset(code);
+            // A call has room for words behind what was sent of its answer.
+            let told = matches!(why, Abort::Truncated | Abort::Unended)
+                && self.head.is_call()
+                && sending.send_trailers(response::call_status(502, BROKEN_OFF)).is_ok();
+            if !told {
+                sending.send_reset(code);
+            }
         }
         // A client that takes nothing is given up by us.
         if why == Abort::ClientGone {
@@ -459,6 +486,11 @@ impl Client for Http2<'_> {
     }
 
     async fn fail(&mut self, status: u16, why: &'static str, _: bool, _: &Timeouts) {
-        response::send_error(&mut self.respond, status, why, self.head.is_head_method());
+        match self.head.is_call() {
+            true => response::send_call_error(&mut self.respond, status, why),
+            false => {
+                response::send_error(&mut self.respond, status, why, self.head.is_head_method())
+            }
+        }
     }
 }

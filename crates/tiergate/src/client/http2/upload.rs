@@ -152,6 +152,11 @@ impl Upload {
         }
     }
 
+    /// What the client sends through a tunnel: what has come already, and the rest.
+    pub(super) fn tunnel(&mut self) -> (Bytes, &mut RecvStream) {
+        (self.first.take().unwrap_or_default(), &mut self.body)
+    }
+
     /// What was gathered and all that follows goes to a file; the body has begun.
     pub(super) fn begin_spool(&mut self, spool: Box<Spool>) {
         self.spool = Some(spool);

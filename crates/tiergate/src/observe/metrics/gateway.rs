@@ -8,6 +8,7 @@ use crate::observe::program_log;
 use crate::observe::server::ServerStatus;
 use crate::reverse_dns::LookupResult;
 use crate::tally::Tally;
+use crate::tls::origin::TlsFault;
 use crate::tokens::Proof;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
@@ -140,6 +141,18 @@ impl Readings<'_> {
             .each(self.by_server(|it| it.retries));
         page.counter("origin_retries_denied_total", "Retries beyond the retry budget")
             .value(self.counters.retries_denied.total());
+        let tls = &self.counters.origin_tls;
+        page.counter("origin_tls_handshakes_total", "TLS handshakes with servers, by kind")
+            .each(by("kind", ["full", "resumed"], [tls.full.total(), tls.resumed.total()]));
+        page.counter(
+            "origin_tls_failures_total",
+            "TLS handshakes with servers that failed, by cause",
+        )
+        .each(by(
+            "cause",
+            TlsFault::ALL.map(TlsFault::name),
+            tls.failed.each_ref().map(Tally::total),
+        ));
         page.counter(
             "origin_abandoned_total",
             "Requests whose client left before the origin was done",

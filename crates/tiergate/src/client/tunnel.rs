@@ -2,7 +2,7 @@
 
 use crate::buffers::Buffer;
 use crate::origin::stream::OriginStream;
-use crate::stream::{ClientStream, poll_fill_held};
+use crate::stream::poll_fill_held;
 use crate::timers::Timer;
 use std::future::poll_fn;
 use std::io;
@@ -67,7 +67,7 @@ impl Way {
 ///
 /// # Errors
 /// What broke it; `TimedOut` when nothing moved.
-pub(super) async fn relay<S: ClientStream>(
+pub(super) async fn relay<S: AsyncRead + AsyncWrite + Unpin>(
     client: &mut S,
     mut origin: OriginStream,
     from_client: Option<Buffer>,
