@@ -227,7 +227,7 @@ impl ObservedRequest {
                 outcome: Outcome {
                     end: record.end.unwrap_or(End::Cancelled),
                     first_byte: record.first_byte,
-                    bytes: record.sent_bytes,
+                    bytes: record.sent.bytes,
                     left: None,
                 },
             },

@@ -123,12 +123,9 @@ impl Template {
         head_only: bool,
     ) -> &[u8] {
         out.extend_from_slice(&self.start);
-        let mut digits = 0;
         if self.retries {
             out.extend_from_slice(b"retry-after: ");
-            let before = out.len();
             put_decimal(out, told.seconds);
-            digits = out.len() - before;
             out.extend_from_slice(b"\r\n");
             if self.is_call {
                 out.extend_from_slice(b"grpc-retry-pushback-ms: ");
@@ -144,10 +141,7 @@ impl Template {
             limit.put_state(out);
             out.extend_from_slice(b"\r\n");
         }
-        let len = match &self.body {
-            Body::Fixed(page) => page.len(),
-            Body::Around(before, after) => before.len() + digits + after.len(),
-        };
+        let len = self.body_len(told);
         out.extend_from_slice(b"content-length: ");
         put_decimal(out, len as u64);
         out.extend_from_slice(if keep { b"\r\n\r\n" } else { b"\r\nconnection: close\r\n\r\n" });
@@ -159,6 +153,17 @@ impl Template {
             out.extend_from_slice(after.as_bytes());
         }
         self.uncopied_body(head_only)
+    }
+
+    /// Bytes of the body, as it is sent to who does not ask for the head only.
+    pub fn body_len(&self, told: &Advice<'_>) -> usize {
+        match &self.body {
+            Body::Fixed(page) => page.len(),
+            Body::Around(before, after) => {
+                let digits = told.seconds.checked_ilog10().unwrap_or(0) as usize + 1;
+                before.len() + digits + after.len()
+            }
+        }
     }
 
     /// What [`Template::write`] leaves to be sent behind it.
@@ -444,8 +449,15 @@ pub(crate) fn accept(key: &[u8]) -> String {
 }
 
 /// Writes an error of ours: `why` says what was wrong, without repeating what the client sent.
-pub fn write_error(out: &mut Vec<u8>, status: u16, why: &str, keep: bool, head_only: bool) {
-    let body = format!("{status} {}: {why}\n", phrase(status));
+/// Returns the length of the body that is sent.
+pub fn write_error(
+    out: &mut Vec<u8>,
+    status: u16,
+    why: &str,
+    keep: bool,
+    head_only: bool,
+) -> usize {
+    let body = error_body(status, why);
     let head = format!(
         "HTTP/1.1 {status} {}\r\ndate: {}\r\ncontent-type: text/plain; charset=utf-8\r\n\
          cache-control: no-store\r\ncontent-length: {}\r\n{}\r\n",
@@ -455,9 +467,16 @@ pub fn write_error(out: &mut Vec<u8>, status: u16, why: &str, keep: bool, head_o
         if keep { "" } else { "connection: close\r\n" },
     );
     out.extend_from_slice(head.as_bytes());
-    if !head_only {
-        out.extend_from_slice(body.as_bytes());
+    if head_only {
+        return 0;
     }
+    out.extend_from_slice(body.as_bytes());
+    body.len()
+}
+
+/// The body of an error of ours.
+pub fn error_body(status: u16, why: &str) -> String {
+    format!("{status} {}: {why}\n", phrase(status))
 }
 
 #[cfg(test)]

@@ -43,6 +43,22 @@ pub(crate) struct Gathered {
     pub(crate) whole: bool,
 }
 
+/// How many bytes of an answer were written, or will be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// All of them; over HTTP/2, whose heads are compressed, those of the body.
+    pub(crate) bytes: u64,
+    /// Those of the body.
+    pub(crate) body: u64,
+}
+
+impl std::ops::AddAssign for Written {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.body += other.body;
+    }
+}
+
 /// The client's side of one request.
 pub(crate) trait Client {
     /// How `Via` names the protocol; `None`: by the version in the head.
@@ -266,8 +282,8 @@ pub(crate) trait Client {
     /// The answer, or its rest, will not come.
     fn abort(&mut self, why: Abort);
 
-    /// Takes a refusal; gives its length in bytes.
-    fn put_refusal(&mut self, refusal: &RefusalAnswer<'_>) -> u64;
+    /// Takes a refusal; gives how long it is.
+    fn put_refusal(&mut self, refusal: &RefusalAnswer<'_>) -> Written;
 
     /// Sends the refusal that was taken, and does with the connection what it says.
     fn finish_refusal(
@@ -275,6 +291,9 @@ pub(crate) trait Client {
         refusal: &RefusalAnswer<'_>,
         timeouts: &Timeouts,
     ) -> impl Future<Output = ()>;
+
+    /// How long the answer of [`fail`](Self::fail) is.
+    fn error_len(&self, status: u16, why: &'static str, head_only: bool) -> Written;
 
     /// Answers with an error of ours; `why` says what was wrong, without repeating what the client sent.
     fn fail(

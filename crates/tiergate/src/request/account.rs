@@ -54,7 +54,7 @@ pub(super) fn request<C: Client>(
         tally.response(record.status);
     }
     let received_bytes = client.received_len(facts);
-    tally.sent_bytes.add(record.sent_bytes);
+    tally.sent_bytes.add(record.sent.bytes);
     tally.received_bytes.add(received_bytes);
     let cpu = meter::so_far();
     cpu.into_iter().for_each(|it| shared.counters.cpu.add(facts.arrival.class, it));
@@ -130,7 +130,8 @@ fn log(
         protocol: facts.protocol,
         host: fields.head.host,
         status: record.status,
-        sent_bytes: record.sent_bytes,
+        sent_bytes: record.sent.bytes,
+        body_bytes: record.sent.body,
         received_bytes: fields.received_bytes,
         duration,
         waited: record.waited,

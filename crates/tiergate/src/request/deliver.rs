@@ -48,7 +48,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
             self.note_stream();
         }
         let brought = self.bring(&mut outbox, &mut body, answer).await;
-        self.record.sent_bytes += outbox.sent();
+        self.record.sent += outbox.written();
         self.leave_line(&outbox);
         if self.stream.found() {
             self.record.end = Some(End::Upgraded);

@@ -205,7 +205,7 @@ impl<C: Client> Request<'_, '_, C> {
     async fn pass_interim(&mut self, answer: &mut Option<Buffer>) -> Result<(), Failure> {
         let mut outbox = Outbox::new(std::mem::take(&mut self.head));
         let passed = self.flush(&mut outbox, None).await;
-        self.record.sent_bytes += outbox.sent();
+        self.record.sent += outbox.written();
         let is_cut = outbox.sent() > 0 && !outbox.is_empty();
         self.head = outbox.into_head();
         if let Err(Fault::Client(_)) = passed {

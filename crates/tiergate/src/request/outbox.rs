@@ -4,6 +4,7 @@
 use super::fault::Fault;
 use crate::budget::{Allowance, Reserved};
 use crate::buffers::{Buffer, LARGE, SMALL};
+use crate::client::seam::Written;
 use crate::origin::stream::OriginStream;
 use crate::stream::{Outgoing, poll_fill_held};
 use crate::timers::Timer;
@@ -67,6 +68,11 @@ impl Outbox {
     /// Bytes written so far.
     pub(crate) fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// The same, and those of the body; of one in chunks, their heads count.
+    pub(crate) fn written(&self) -> Written {
+        Written { bytes: self.sent, body: self.sent - self.head_sent as u64 }
     }
 
     /// The memory of the head, whatever was written of it.

@@ -187,6 +187,7 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
         if self.record.cause.is_empty() {
             self.record.cause = why;
         }
+        self.record.sent = self.client.error_len(status, why, self.facts.head_only);
         self.account();
         self.mark();
         self.client.fail(status, why, self.facts.head_only, &self.config.policy.timeouts).await;

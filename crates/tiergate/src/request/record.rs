@@ -1,5 +1,6 @@
 //! What is noted about a request on its way.
 
+use crate::client::seam::Written;
 use std::time::Duration;
 use tiergate_core::admit::policer::PolicerId;
 use tiergate_core::outcome::End;
@@ -15,7 +16,7 @@ pub(crate) struct Record {
     /// The status of the answer; 0 if none was sent.
     pub(crate) status: u16,
     /// Bytes of the answer, as far as they were written.
-    pub(crate) sent_bytes: u64,
+    pub(crate) sent: Written,
     /// How long it waited for its slot; `None`: it did not ask for one.
     pub(crate) waited: Option<Duration>,
     /// From the slot to the head of the answer.
@@ -42,7 +43,7 @@ impl Record {
         Record {
             arrived,
             status: 0,
-            sent_bytes: 0,
+            sent: Written::default(),
             waited: None,
             first_byte: None,
             granted: false,

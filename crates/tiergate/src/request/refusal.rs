@@ -33,7 +33,7 @@ impl<C: Client> Request<'_, '_, C> {
             self.record.status = refusal.template.status;
         }
         self.mark();
-        self.record.sent_bytes = self.client.put_refusal(&refusal);
+        self.record.sent = self.client.put_refusal(&refusal);
         self.account();
         self.client.finish_refusal(&refusal, &policy.timeouts).await;
     }

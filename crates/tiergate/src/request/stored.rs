@@ -131,7 +131,7 @@ impl<C: Client> Request<'_, '_, C> {
         self.record.status = 200;
         let mut outbox = Outbox::new(std::mem::take(&mut self.head));
         let sent = self.send_copy(&copy, &mut outbox).await;
-        self.record.sent_bytes += outbox.sent();
+        self.record.sent += outbox.written();
         self.leave_line(&outbox);
         self.head = outbox.into_head();
         match sent {

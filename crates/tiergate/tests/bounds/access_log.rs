@@ -2,7 +2,7 @@
 
 use crate::support::client::Client;
 use crate::support::gateway::{Gateway, Policy};
-use crate::support::origin::Origin;
+use crate::support::origin::{Origin, ok};
 use crate::support::{eventually, eventually_is};
 use rustix::process::Signal;
 use std::path::Path;
@@ -62,6 +62,39 @@ fn a_line_is_as_the_operator_writes_it_and_refused_requests_have_fewer() {
     assert_eq!(text.matches("\"GET /yes HTTP/1.1\" 200 admitted 0\n").count(), 7);
     let metrics = Client::connect(gateway.admin).get_local("/metrics").text();
     assert!(metrics.contains("\ntiergate_access_log_refusals_left_out_total 5\n"), "{metrics}");
+}
+
+/// The common format has the bytes of the body, whoever answers.
+#[test]
+fn bytes_are_those_of_the_body() {
+    let origin = Origin::answering(|_| ok("seventeen letters"));
+    let folder = TempDir::new().expect("a folder");
+    let log = folder.path().join("access.log");
+    let mut policy = policy(&origin, &log);
+    policy.tables += "format = \"common\"\n[[rule]]\npath = \"/no\"\nrefuse = true\n";
+    let gateway = Gateway::start(&policy);
+    let mut client = gateway.client();
+    let bodies: Vec<usize> =
+        ["/yes", "/no"].map(|path| client.get(path).body.len()).into_iter().collect();
+    client.send("HEAD /no HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(client.try_answer(true).expect("an answer").status, 403);
+    drop(origin);
+    let error = gateway.get("/gone").body.len();
+    eventually_is("all lines", 4, || lines(&log));
+    let text = std::fs::read_to_string(&log).expect("it was written");
+    let mut found: Vec<(&str, usize)> = text
+        .lines()
+        .map(|line| {
+            let (_, line) = line.split_once('"').expect("the request line");
+            let (_, bytes) = line.rsplit_once(' ').expect("bytes");
+            let path = line.split(" HTTP").next().expect("it is there");
+            (path, bytes.parse().expect("a number"))
+        })
+        .collect();
+    found.sort_unstable();
+    let expected =
+        [("GET /gone", error), ("GET /no", bodies[1]), ("GET /yes", 17), ("HEAD /no", 0)];
+    assert!(found == expected && error > 0 && bodies == [17, bodies[1]], "{found:?} {bodies:?}");
 }
 
 /// A file that must not grow any more ends with a whole line, the requests go on, and what comes later goes to

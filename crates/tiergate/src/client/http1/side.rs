@@ -5,7 +5,7 @@ use super::upload::Upload;
 use crate::budget::Allowance;
 use crate::buffers::{self, Buffer};
 use crate::client::peer::Peer;
-use crate::client::seam::{Client, Gathered};
+use crate::client::seam::{Client, Gathered, Written};
 use crate::client::tunnel;
 use crate::config::meant::{RefusalConnection, Timeouts};
 use crate::connections::Connection;
@@ -520,10 +520,10 @@ impl<S: ClientStream> Client for Http1<'_, S> {
         };
     }
 
-    fn put_refusal(&mut self, refusal: &RefusalAnswer<'_>) -> u64 {
+    fn put_refusal(&mut self, refusal: &RefusalAnswer<'_>) -> Written {
         if refusal.connection == RefusalConnection::Reset {
             self.next = Next::Reset;
-            return 0;
+            return Written::default();
         }
         self.spool = None;
         let facts = refusal.facts;
@@ -533,9 +533,11 @@ impl<S: ClientStream> Client for Http1<'_, S> {
             && facts.protocol == Protocol::Http11
             && !refusal.draining;
         let mut out = buffers::text();
-        let rest = refusal.template.write(&mut out, &refusal.advice, self.keep, facts.head_only);
+        let head_only = facts.head_only;
+        let rest = refusal.template.write(&mut out, &refusal.advice, self.keep, head_only);
         self.refusal = out;
-        (self.refusal.len() + rest.len()) as u64
+        let body = if head_only { 0 } else { refusal.template.body_len(&refusal.advice) as u64 };
+        Written { bytes: (self.refusal.len() + rest.len()) as u64, body }
     }
 
     async fn finish_refusal(&mut self, refusal: &RefusalAnswer<'_>, timeouts: &Timeouts) {
@@ -564,6 +566,12 @@ impl<S: ClientStream> Client for Http1<'_, S> {
             Some(0) if self.input.buffer.is_none() => Next::Close,
             _ => Next::Linger,
         };
+    }
+
+    fn error_len(&self, status: u16, why: &'static str, head_only: bool) -> Written {
+        let mut out = Vec::new();
+        let body = respond::write_error(&mut out, status, why, false, head_only);
+        Written { bytes: out.len() as u64, body: body as u64 }
     }
 
     async fn fail(&mut self, status: u16, why: &'static str, head_only: bool, timeouts: &Timeouts) {

@@ -114,7 +114,7 @@ pub(super) fn send_error(
     why: &str,
     head_only: bool,
 ) {
-    let body = format!("{status} {}: {why}\n", respond::phrase(status));
+    let body = respond::error_body(status, why);
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

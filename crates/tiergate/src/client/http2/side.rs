@@ -10,7 +10,7 @@ use super::upload::{Upload, io_error};
 use crate::budget::Allowance;
 use crate::buffers::Buffer;
 use crate::client::peer::Peer;
-use crate::client::seam::{Client, Gathered};
+use crate::client::seam::{Client, Gathered, Written};
 use crate::client::tunnel;
 use crate::config::meant::{RefusalConnection, Timeouts};
 use crate::observe::counters::Protocol;
@@ -22,6 +22,7 @@ use crate::request::facts::RequestFacts;
 use crate::request::fault::Fault;
 use crate::request::outbox::Outbox;
 use crate::request::spool::Spool;
+use crate::respond;
 use crate::shared::Shared;
 use crate::stream::Outgoing;
 use crate::timers::Timer;
@@ -465,17 +466,17 @@ impl Client for Http2<'_> {
         }
     }
 
-    fn put_refusal(&mut self, refusal: &RefusalAnswer<'_>) -> u64 {
+    fn put_refusal(&mut self, refusal: &RefusalAnswer<'_>) -> Written {
         if refusal.connection == RefusalConnection::Reset {
             // The client may repeat such a request, whatever its method (RFC 9113 §8.7).
             self.respond.send_reset(Code::REFUSED_STREAM);
-            return 0;
+            return Written::default();
         }
         let (fields, body) = refusal.template.parts(&refusal.advice);
-        let len = body.len() as u64;
         let head_only = refusal.facts.head_only;
+        let len = if head_only { 0 } else { body.len() as u64 };
         response::send(&mut self.respond, refusal.template.status, fields, body, head_only);
-        len
+        Written { bytes: len, body: len }
     }
 
     async fn finish_refusal(&mut self, refusal: &RefusalAnswer<'_>, _: &Timeouts) {
@@ -483,6 +484,12 @@ impl Client for Http2<'_> {
         if refusal.ends_connection || refusal.connection == RefusalConnection::Close {
             self.tally.close();
         }
+    }
+
+    fn error_len(&self, status: u16, why: &'static str, _: bool) -> Written {
+        let has_body = !self.head.is_call() && !self.head.is_head_method();
+        let len = if has_body { respond::error_body(status, why).len() as u64 } else { 0 };
+        Written { bytes: len, body: len }
     }
 
     async fn fail(&mut self, status: u16, why: &'static str, _: bool, _: &Timeouts) {

@@ -55,8 +55,10 @@ pub struct Entry<'a> {
     pub host: &'a [u8],
     /// Status of the final response; 0 if none was sent.
     pub status: u16,
-    /// Bytes of the response's body that were sent.
+    /// Bytes of the response that were sent; over HTTP/2 without its head.
     pub sent_bytes: u64,
+    /// Those of its body.
+    pub body_bytes: u64,
     /// Bytes of the request's body that were read.
     pub received_bytes: u64,
     /// From the first byte in to the last byte out.

@@ -71,8 +71,8 @@ impl Formatter {
         put(
             line,
             format_args!(
-                ",\"status\":{},\"sent_bytes\":{},\"received_bytes\":{}",
-                entry.status, entry.sent_bytes, entry.received_bytes
+                ",\"status\":{},\"sent_bytes\":{},\"body_bytes\":{},\"received_bytes\":{}",
+                entry.status, entry.sent_bytes, entry.body_bytes, entry.received_bytes
             ),
         );
         seconds(line, "duration_seconds", Some(entry.duration));
@@ -122,7 +122,7 @@ impl Formatter {
         line.push(b'}');
     }
 
-    /// `client - - [time] "request" status bytes`.
+    /// `client - - [time] "request" status bytes`, those of the body.
     fn push_common(&mut self, line: &mut Vec<u8>, entry: &Entry<'_>) {
         put(line, format_args!("{} - - [", entry.client));
         self.clock.push_combined(line, entry.time);
@@ -131,7 +131,7 @@ impl Formatter {
         line.push(b' ');
         escape::push_combined(line, entry.target);
         let protocol = entry.protocol.name();
-        put(line, format_args!(" {protocol}\" {} {}", entry.status, entry.sent_bytes));
+        put(line, format_args!(" {protocol}\" {} {}", entry.status, entry.body_bytes));
     }
 
     /// The same with `"referer" "user agent"`.
@@ -225,7 +225,8 @@ pub(super) mod tests {
             protocol: Protocol::Http11,
             host: b"shop.example",
             status: 200,
-            sent_bytes: 5120,
+            sent_bytes: 5300,
+            body_bytes: 5120,
             received_bytes: 0,
             duration: Duration::from_micros(41_500),
             waited: Some(Duration::from_micros(1_250)),
@@ -264,7 +265,7 @@ pub(super) mod tests {
             line(LogFormat::Json, &entry()),
             "{\"time\":\"2026-11-20T18:23:51.042Z\",\"client\":\"192.0.2.7\",\"method\":\"GET\",\
              \"target\":\"/cart/7\",\"protocol\":\"HTTP/1.1\",\"host\":\"shop.example\",\
-             \"status\":200,\"sent_bytes\":5120,\"received_bytes\":0,\
+             \"status\":200,\"sent_bytes\":5300,\"body_bytes\":5120,\"received_bytes\":0,\
              \"duration_seconds\":0.041500,\"queue_seconds\":0.001250,\
              \"first_byte_seconds\":0.038000,\"gateway_cpu_seconds\":0.000021,\"class\":\"checkout\",\"rule\":2,\
              \"verdict\":\"queued\",\"end\":\"served\",\"server\":\"10.0.0.5:8080\",\"slots\":40,\
