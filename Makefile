@@ -79,6 +79,14 @@ grpc: setup build ## Calls by grpcio through the gateway, at three times what th
 upgrades: ## Two hundred upgrades and two hundred stops under load, from which no request is lost
 	UPGRADES=200 cargo test --locked -p tiergate --test upgrade
 
+.PHONY: alerts
+alerts: build ## Checks the dashboard, the alerts and what the gateway writes for Prometheus
+	@scripts/monitoring.py "$$(scripts/promtool.sh)" target/release/tiergate
+
+.PHONY: page-check
+page-check: build ## The admin listener's page in a real browser, at three widths, light and dark; screenshots in target/page
+	@scripts/page.sh target/release/tiergate
+
 .PHONY: chaos
 chaos: build ## The gateway under random faults for MINUTES=n (5), with a verdict on every promise; SEED=s repeats a schedule
 	@scripts/setup.sh "faketime faketime"

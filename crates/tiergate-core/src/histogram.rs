@@ -26,10 +26,30 @@ impl Default for Histogram {
 impl Histogram {
     /// Counts one duration.
     pub fn record(&mut self, span: Duration) {
-        let us = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
-        self.buckets[bucket_of(us)] += 1;
+        let (bucket, us) = Self::bucket(span);
+        self.buckets[bucket] += 1;
         self.count += 1;
         self.sum_us = self.sum_us.saturating_add(us);
+    }
+
+    /// How many buckets there are.
+    pub const BUCKETS: usize = BUCKETS;
+
+    /// The bucket of a duration, from 0; and the duration in whole µs.
+    pub fn bucket(span: Duration) -> (usize, u64) {
+        let us = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        (bucket_of(us), us)
+    }
+
+    /// Adds durations that were counted elsewhere, in a bucket, without their sum.
+    pub fn add_counted(&mut self, bucket: usize, count: u64) {
+        self.buckets[bucket] += count;
+        self.count += count;
+    }
+
+    /// Adds to the sum of what was counted elsewhere. In µs.
+    pub fn add_sum(&mut self, sum_us: u64) {
+        self.sum_us = self.sum_us.saturating_add(sum_us);
     }
 
     /// How many durations were recorded.
@@ -142,6 +162,19 @@ mod tests {
         }
         one.add(&other);
         assert_eq!(one, both);
+    }
+
+    #[test]
+    fn what_is_counted_elsewhere_counts_as_if_it_was_recorded() {
+        let [mut one, mut other] = [(); 2].map(|()| Histogram::default());
+        for ms in [0, 1, 3, 70_000, u64::MAX] {
+            let span = Duration::from_millis(ms);
+            one.record(span);
+            let (bucket, us) = Histogram::bucket(span);
+            other.add_counted(bucket, 1);
+            other.add_sum(us);
+        }
+        assert_eq!(one, other);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tiergate::observe::refusals::{Refusal, Refusals};
 use tiergate::observe::snapshot::Snapshot;
 use tiergate::sensors::Sensors;
 use tiergate::session;
-use tiergate_core::class::Class;
+use tiergate_core::class::{Class, ClassId};
 use tiergate_core::gate::Gate;
 use tiergate_core::names::RuleKey;
 use tiergate_core::outcome::End;
@@ -62,6 +62,10 @@ fn main() -> std::io::Result<()> {
         path: b"/list/shoes/red",
     };
     measure("a refusal into the ring", 1_000_000, || refusals.record(black_box(&refusal)));
+    let took = Some(Duration::from_millis(12));
+    measure("an answer by class: status and latency", 1_000_000, || {
+        counters.thread(0).answers.count(ClassId(1), black_box(200), black_box(took));
+    });
     access_log(&counters)?;
     for (classes, rules) in [(2, 20), (8, 200), (64, 10_000)] {
         let gate = gate(classes, rules);
@@ -75,6 +79,8 @@ fn main() -> std::io::Result<()> {
                 sensors: Arc::new(Sensors::new(Vec::new())),
                 servers: Vec::new(),
                 workers: Vec::new(),
+                buffers: Default::default(),
+                in_force: Default::default(),
                 counters: &counters,
                 refusals: &refusals,
                 version: "0",
@@ -95,6 +101,7 @@ fn access_log(counters: &Arc<Counters>) -> std::io::Result<()> {
         host: b"shop.example",
         status: 200,
         sent_bytes: 5_120,
+        body_bytes: 5_120,
         received_bytes: 0,
         duration: Duration::from_micros(41_500),
         waited: Some(Duration::from_micros(1_250)),

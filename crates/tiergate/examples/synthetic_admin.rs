@@ -10,7 +10,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
-use tiergate::admin::{self, AdminTokens, ConfigInForce, Context, Phase};
+use tiergate::admin::{self, AdminTokens, ConfigInForce, Context, InForce, Phase};
 use tiergate::observe::counters::{Counters, Protocol};
 use tiergate::observe::refusals::{Refusal, Refusals};
 use tiergate::observe::server::{Health, ServerCounters, ServerStatus};
@@ -124,6 +124,8 @@ fn context(
             text: "[origin]\nservers = [\"10.0.0.5:8080\", \"10.0.0.6:8080\"]\n".to_owned(),
             generation: 0,
         }),
+        in_force: Box::new(|| InForce { is_enforced: true, ..InForce::default() }),
+        success_buffers: Box::new(|_, _| Vec::new()),
         tokens: Box::new(AdminTokens::default),
         change: Box::new(|_| Err("these are invented".to_owned())),
         undo: Box::new(|| 0),

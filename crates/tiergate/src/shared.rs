@@ -1,5 +1,6 @@
 //! What all connections of the process share.
 
+use crate::admin::CertificateStatus;
 use crate::config::meant::Policy;
 use crate::connections::{Connections, Report};
 use crate::door::Door;
@@ -16,6 +17,7 @@ use crate::seldom::Seldom;
 use crate::sensors::Sensors;
 use crate::session::SessionTable;
 use crate::stored::{Store, StoreBounds};
+use crate::tls;
 use crate::workers::Board;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::cell::Cell;
@@ -56,6 +58,8 @@ pub struct Config {
     pub bounds: Bounds,
     /// What the answers of each class are marked with, by id; empty: no class has a mark.
     marks: Vec<Mark>,
+    /// When the certificates of its listeners expire.
+    pub certificates: Vec<CertificateStatus>,
     /// The interface that says what the link carries, if the policy names one.
     pub link_interface: Option<Arc<FollowedInterface>>,
 }
@@ -94,6 +98,7 @@ impl Config {
         let refusals = Refusals::new(&policy.refusal, policy.denials());
         let levels = policy.plan.levels();
         let marks = policy.plan.marks();
+        let certificates = tls::expiries(policy.listeners.iter().filter_map(|it| it.tls.as_ref()));
         let link_interface =
             policy.link.interface.as_ref().and_then(|it| {
                 Some(Arc::new(FollowedInterface::new(it.name.clone(), it.capacity?)))
@@ -111,6 +116,7 @@ impl Config {
             levels,
             bounds,
             marks,
+            certificates,
             link_interface,
         })
     }

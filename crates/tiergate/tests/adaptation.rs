@@ -149,7 +149,7 @@ fn answers_get_worse_while_the_processor_is_busy_and_better_afterwards() {
     let margins = adaptation(&gateway);
     assert!(margins["gain_margins"][1].as_f64() < margins["gain_margins"][0].as_f64(), "{margins}");
     assert!(margins["delay_margin"].as_f64().is_some_and(|delay| delay > 0.0), "{margins}");
-    assert!(page.contains("<h2>Adaptations</h2>") && page.contains("lowest"), "{page}");
+    assert!(page.contains("<h3>Adaptations</h3>") && page.contains("lowest"), "{page}");
     eventually("the log has the level", || {
         let text = fs::read_to_string(&log).unwrap_or_default();
         text.lines().any(|line| line.contains("//x/../a") && line.contains("\"level\":\"1/2\""))
@@ -295,7 +295,7 @@ fn a_site_keeps_what_it_is_guaranteed_while_the_others_get_worse_answers() {
         assert!(metrics.contains(metric), "{metric} is missing in\n{metrics}");
     }
     let page = Client::connect(gateway.admin).get_local("/").text();
-    assert!(page.contains("<h2>Guarantees</h2>") && page.contains("of each is kept"), "{page}");
+    assert!(page.contains("<h3>Guarantees</h3>") && page.contains("of each is kept"), "{page}");
 
     // More than there is, is refused, and what holds stays.
     let (status, said) = {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use tiergate_core::headroom::Demand;
 
 /// A reload under way: the result is a sentence for people, either way.
 pub type Reload = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
@@ -44,6 +45,45 @@ pub struct ConfigInForce {
     pub generation: u32,
 }
 
+/// A certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CertificateStatus {
+    /// Its file.
+    pub file: String,
+    /// The first name in it.
+    pub name: String,
+    /// When it expires. Seconds of UNIX time.
+    pub expires_at_seconds: i64,
+}
+
+/// What of the policy in force the page and the metrics need.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InForce {
+    /// Whether it is carried out; `false`: all of it is only observed.
+    pub is_enforced: bool,
+    /// The certificates of its listeners.
+    pub certificates: Vec<CertificateStatus>,
+    /// Its bounds on memory and files.
+    pub bounds: MemoryBounds,
+}
+
+/// Bounds on memory and files, in bytes: keys of `[limits]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryBounds {
+    /// `buffers_max`.
+    pub buffers_max: u64,
+    /// `spool_max`.
+    pub spool_max: u64,
+    /// `stored_max`.
+    pub stored_max: u64,
+}
+
+/// What a class asks of a pool, by its name.
+pub(super) type DemandOf<'a> = &'a dyn Fn(&str) -> Demand;
+/// Of so many slots, the success buffer of each class of the policy that has one.
+pub(super) type SuccessBuffers =
+    Box<dyn Fn(f64, DemandOf<'_>) -> Vec<(String, Option<f64>)> + Send + Sync>;
+
 /// What the admin listener shows, and what it can ask for. The closures are called on the
 /// admin's own thread and must not block for long.
 pub struct Context {
@@ -69,6 +109,10 @@ pub struct Context {
     pub listeners: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     /// The configuration in force.
     pub config: Box<dyn Fn() -> ConfigInForce + Send + Sync>,
+    /// More of it.
+    pub in_force: Box<dyn Fn() -> InForce + Send + Sync>,
+    /// The classes' success buffers, by the plan in force.
+    pub success_buffers: SuccessBuffers,
     /// The tokens that allow changes of settings.
     pub tokens: Box<dyn Fn() -> AdminTokens + Send + Sync>,
     /// Changes settings as [`super::settings::change`] says, all or nothing.

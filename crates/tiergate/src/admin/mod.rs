@@ -8,10 +8,12 @@ pub mod adaptation;
 mod context;
 pub mod control;
 pub(crate) mod guard;
-mod index;
+pub mod incident;
 pub mod last_change;
+mod live;
 mod mask;
 pub mod observed;
+mod page;
 mod quantiles;
 mod routes;
 mod server;
@@ -20,7 +22,10 @@ pub mod status;
 #[cfg(test)]
 mod tests;
 mod token;
+mod trail;
 
-pub use context::{ConfigInForce, Context, Phase, Reload, unready};
+pub use context::{
+    CertificateStatus, ConfigInForce, Context, InForce, MemoryBounds, Phase, Reload, unready,
+};
 pub use server::{bind, serve, spawn};
 pub use token::AdminTokens;

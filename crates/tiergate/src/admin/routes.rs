@@ -1,18 +1,22 @@
 //! What is answered to which path.
 
 use super::context::{Context, unready};
+use super::incident::{Incident, Sources};
+use super::live::Watchers;
 use super::status::Status;
-use super::{guard, index, mask, settings};
+use super::trail::ConfigTrail;
+use super::{guard, mask, page, settings};
 use crate::observe::history::History;
-use crate::observe::metrics::{Format, Readings};
+use crate::observe::hour::Hour;
+use crate::observe::metrics::{Format, Readings, process};
 use crate::observe::refusals;
-use crate::side_http::{Answer, HTML, JSON, plain, respond};
-use http::header::{ACCEPT, ALLOW, CONTENT_SECURITY_POLICY, WWW_AUTHENTICATE};
+use crate::side_http::{Answer, HTML, HangUp, JSON, plain, respond};
+use http::header::{ACCEPT, ALLOW, CONTENT_SECURITY_POLICY, REFERRER_POLICY, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body, Incoming};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 use tokio::sync::Semaphore;
 
 /// Bytes of a request's body that needs none; a form's empty body is let pass.
@@ -27,28 +31,83 @@ const TOML: &str = "application/toml; charset=utf-8";
 /// The admin's own state.
 pub(super) struct Admin {
     context: Arc<Context>,
-    history: Mutex<History>,
+    past: Mutex<Past>,
+    watchers: Watchers,
     /// One reload at a time.
     reloading: Arc<Semaphore>,
     /// Whether only this machine can connect.
     local: bool,
 }
 
+/// What was sampled so far.
+#[derive(Debug, Default)]
+struct Past {
+    history: History,
+    hour: Hour,
+    trail: ConfigTrail,
+    /// Reloads that had worked when the configuration was looked at last; `None`: it was not yet.
+    reloads: Option<u64>,
+}
+
 impl Admin {
     pub(super) fn new(context: Arc<Context>, local: bool) -> Self {
-        Admin { context, history: Mutex::default(), reloading: Arc::new(Semaphore::new(1)), local }
+        Admin {
+            context,
+            past: Mutex::default(),
+            watchers: Watchers::default(),
+            reloading: Arc::new(Semaphore::new(1)),
+            local,
+        }
     }
 
     /// Takes the second's sample.
     pub(super) fn sample(&self) {
-        let snapshot = (self.context.snapshot)();
-        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.sample(&snapshot);
+        let context = &self.context;
+        let (snapshot, servers, now) =
+            ((context.snapshot)(), (context.origin)(), SystemTime::now());
+        let sent_bytes = context.counters.sum(|it| &it.sent_bytes);
+        let mut past = self.past();
+        past.history.sample(&snapshot, process::cpu(), sent_bytes);
+        past.hour.sample(now, &snapshot, &servers, &context.refusals);
+        // Its text is copied only when it is another one.
+        let reloads = context.counters.reloads_ok.total();
+        if past.reloads.replace(reloads) != Some(reloads) {
+            let config = (context.config)();
+            if past.trail.follow(&config) {
+                let what = format!("configuration {} in force", config.generation);
+                past.hour.events.push(now, what, false);
+            }
+        }
+    }
+
+    /// Sends those who watch what has changed.
+    pub(super) fn refresh(&self) {
+        if !self.watchers.is_empty() {
+            let (status, incident) = self.whole();
+            self.watchers.send(page::parts(&status, &incident));
+        }
+    }
+
+    fn past(&self) -> MutexGuard<'_, Past> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn status(&self) -> Status {
-        let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        Status::read(&self.context, &history)
+        Status::read(&self.context, &self.past().history)
+    }
+
+    fn incident(&self) -> Incident {
+        self.sources(|sources| sources.incident())
+    }
+
+    fn sources<R>(&self, read: impl FnOnce(&Sources<'_>) -> R) -> R {
+        let past = self.past();
+        let Past { history, hour, trail, .. } = &*past;
+        read(&Sources { context: &self.context, history, hour, trail })
+    }
+
+    fn whole(&self) -> (Status, Incident) {
+        (self.status(), self.incident())
     }
 }
 
@@ -77,7 +136,7 @@ pub(super) async fn answer(admin: &Admin, request: Request<Incoming>) -> Answer 
         }
         ("/reload", _) => not_allowed("POST"),
         (path, &Method::GET | &Method::HEAD) => show(admin, path, &request),
-        (path, _) if index::ENDPOINTS.iter().any(|(known, _)| *known == path) => {
+        (path, _) if page::ENDPOINTS.iter().any(|(known, _)| *known == path) => {
             not_allowed("GET, HEAD")
         }
         _ => not_found(),
@@ -87,7 +146,16 @@ pub(super) async fn answer(admin: &Admin, request: Request<Incoming>) -> Answer 
 fn show<B>(admin: &Admin, path: &str, request: &Request<B>) -> Answer {
     let context = &admin.context;
     match path {
-        "/" => html(index::page(&admin.status())),
+        "/" => {
+            let (status, incident) = admin.whole();
+            html(page::page(&status, &incident))
+        }
+        "/incident" => json(&admin.incident()),
+        "/live" if request.method() == Method::GET => {
+            let hang_up = request.extensions().get::<HangUp>().cloned().unwrap_or_default();
+            let (status, incident) = admin.whole();
+            admin.watchers.watch(hang_up, page::parts(&status, &incident))
+        }
         "/healthz" => plain(StatusCode::OK, "ok\n"),
         "/readyz" => match unready((context.phase)(), &(context.origin)()) {
             None => plain(StatusCode::OK, "ready\n"),
@@ -97,8 +165,12 @@ fn show<B>(admin: &Admin, path: &str, request: &Request<B>) -> Answer {
             let accept = request.headers().get(ACCEPT);
             let accept = accept.and_then(|accept| accept.to_str().ok()).unwrap_or_default();
             let format = Format::accepted(accept);
+            let snapshot = (context.snapshot)();
+            let buffers = admin.sources(|sources| sources.buffers(&snapshot));
             let readings = Readings {
-                snapshot: (context.snapshot)(),
+                snapshot,
+                buffers,
+                in_force: (context.in_force)(),
                 sessions: (context.sessions)(),
                 sensors: (context.sensors)(),
                 servers: (context.origin)(),
@@ -242,8 +314,8 @@ fn json(value: &impl serde::Serialize) -> Answer {
 
 fn html(text: String) -> Answer {
     let mut answer = respond(StatusCode::OK, HTML, text);
-    let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
-    let headers = answer.headers_mut();
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    let policy = HeaderValue::from_str(&page::CONTENT_SECURITY_POLICY).expect("plain text");
+    answer.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+    answer.headers_mut().insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     answer
 }

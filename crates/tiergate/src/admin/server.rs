@@ -1,6 +1,7 @@
 //! The listener, on a thread of its own.
 
 use super::context::Context;
+use super::live;
 use super::routes::{Admin, answer};
 use crate::observe::history::SAMPLE_INTERVAL;
 use crate::side_http::{self, Crowd};
@@ -59,6 +60,15 @@ pub async fn serve(listener: TcpListener, context: Arc<Context>) -> io::Result<(
             sampled.sample();
         }
     };
+    let watched = Arc::clone(&admin);
+    let refreshing = async move {
+        let mut ticks = interval(live::INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            watched.refresh();
+        }
+    };
     let answering =
         side_http::serve(listener, "the admin listener", Crowd::Operators, move |request, _| {
             let admin = Arc::clone(&admin);
@@ -67,5 +77,6 @@ pub async fn serve(listener: TcpListener, context: Arc<Context>) -> io::Result<(
     tokio::select! {
         ended = answering => ended,
         () = sampling => Ok(()),
+        () = refreshing => Ok(()),
     }
 }

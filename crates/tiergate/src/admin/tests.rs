@@ -30,6 +30,8 @@ struct House {
     origin_up: AtomicBool,
     reloads: AtomicU32,
     refuse_reload: AtomicBool,
+    refusals: Arc<Refusals>,
+    detail: Mutex<String>,
 }
 
 fn gate() -> Gate<()> {
@@ -55,13 +57,15 @@ fn gate() -> Gate<()> {
 }
 
 fn start() -> (SocketAddr, Arc<House>) {
+    let refusals = Arc::new(Refusals::default());
     let house = Arc::new(House {
+        refusals: Arc::clone(&refusals),
+        detail: Mutex::default(),
         phase: Mutex::new(Phase::Serving),
         origin_up: AtomicBool::new(true),
         reloads: AtomicU32::new(0),
         refuse_reload: AtomicBool::new(false),
     });
-    let refusals = Refusals::default();
     for path in ["/first", "/second"] {
         refusals.record(&Refusal {
             at: SystemTime::now(),
@@ -81,7 +85,7 @@ fn start() -> (SocketAddr, Arc<House>) {
             Snapshot::take(&gate.lock().expect("nobody panicked"), Moment::from_millis(9_000))
         }),
         counters: Counters::new(1),
-        refusals: Arc::new(refusals),
+        refusals,
         phase: Box::new(move || *a.phase.lock().expect("nobody panicked")),
         sessions: Box::new(session::Readings::default),
         sensors: Box::new(|| Arc::new(Sensors::new(Vec::new()))),
@@ -90,6 +94,7 @@ fn start() -> (SocketAddr, Arc<House>) {
                 address: "10.0.0.5:80".to_owned(),
                 health: if b.origin_up.load(Ordering::SeqCst) { Health::Up } else { Health::Down },
                 outstanding: 1,
+                detail: Some(b.detail.lock().expect("nobody panicked").clone()),
                 ..ServerStatus::default()
             }]
         }),
@@ -100,6 +105,8 @@ fn start() -> (SocketAddr, Arc<House>) {
             text: "password = \"hush\"\n[origin]\nservers = [\"10.0.0.5:80\"]\n".to_owned(),
             generation: 0,
         }),
+        in_force: Box::new(|| InForce { is_enforced: true, ..InForce::default() }),
+        success_buffers: Box::new(|_, _| Vec::new()),
         tokens: Box::new(|| AdminTokens::of(TOKEN)),
         change: Box::new(|_| Err("class.a: no such class".to_owned())),
         undo: Box::new(|| 0),
@@ -190,6 +197,86 @@ async fn the_page_escapes_and_the_configuration_is_masked() {
     let (_, config) = ask(address, "GET", "/config", "").await;
     assert!(config.contains("/etc/tiergate.toml (generation 0)"), "{config}");
     assert!(config.contains("servers = [\"10.0.0.5:80\"]") && !config.contains("hush"), "{config}");
+}
+
+#[tokio::test]
+async fn the_page_may_use_nothing_but_its_own_style_and_script() {
+    let (address, _house) = start();
+    let head = format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let answer = raw(address, &head).await;
+    let policy = answer.lines().find(|it| it.starts_with("content-security-policy: "));
+    let policy = policy.expect("a policy");
+    assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    // One style and one script, no handlers and no styles of elements, nothing from elsewhere.
+    for (what, count) in [("<style>", 1), ("<script>", 1), (" style=", 0), (" src=", 0), (" on", 0)]
+    {
+        let body = answer.split_once("</style>").expect("a style").1;
+        let body = body.split_once("<script>").expect("a script").0;
+        let found = match count {
+            0 => body.matches(&format!("{what}\"")).count() + body.matches("onerror=").count(),
+            _ => answer.matches(what).count(),
+        };
+        assert_eq!(found, count, "{what}");
+    }
+    assert!(!answer.contains("http://fonts") && !answer.contains("@import"));
+}
+
+#[tokio::test]
+async fn strangers_texts_are_escaped_wherever_they_appear() {
+    let (address, house) = start();
+    let evil = "<img src=x onerror=alert(1)>\"'&";
+    for _ in 0..3 {
+        house.refusals.record(&Refusal {
+            at: SystemTime::now(),
+            class: "<i>class</i>",
+            rule: Some(tiergate_core::plan::RuleLabel { number: 1, name: Some("<i>rule</i>") }),
+            reason: Reason::QueueFull,
+            client: "192.0.2.1".parse().expect("an address"),
+            method: b"<i>",
+            path: evil.as_bytes(),
+        });
+    }
+    *house.detail.lock().expect("nobody panicked") = evil.to_owned();
+    house.origin_up.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    let (_, page) = ask(address, "GET", "/", "").await;
+    assert!(!page.contains("<img") && !page.contains("<i>"), "{page}");
+    // In the lists and with the server.
+    assert_eq!(page.matches("&lt;img src=x onerror=alert(1)&gt;&quot;'&amp;").count(), 2, "{page}");
+    assert!(page.contains("&lt;i&gt;rule&lt;/i&gt;: queue_full"));
+    let (_, json) = ask(address, "GET", "/incident", "").await;
+    let incident: incident::Incident = serde_json::from_str(&json).expect("the type");
+    assert_eq!(incident.refused_most.paths[0].what, evil);
+    assert_eq!(incident.urgency, "act");
+    assert!(incident.sentence.starts_with("origin down, no server is usable"), "{json}");
+}
+
+#[tokio::test]
+async fn the_page_is_live_while_it_is_watched() {
+    let (address, house) = start();
+    let mut stream = TcpStream::connect(address).await.expect("connected");
+    let head = format!("GET /live HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    let mut read = String::new();
+    let mut until = async |what: &str| {
+        let mut bytes = [0; 16 * 1024];
+        while !read.contains(what) {
+            let more = stream.read(&mut bytes);
+            let len = tokio::time::timeout(Duration::from_secs(10), more).await;
+            let len = len.expect("within ten seconds").expect("readable");
+            assert!(len > 0, "ended before {what:?}: {read}");
+            read += &String::from_utf8_lossy(&bytes[..len]);
+        }
+        std::mem::take(&mut read)
+    };
+    let first = until("\n\n").await;
+    assert!(first.contains("text/event-stream") && first.contains("event: parts"), "{first}");
+    house.origin_up.store(false, Ordering::SeqCst);
+    let _changed = until("origin down, no server is usable").await;
+    // A web page of a stranger's name gets no stream, and nobody may send one.
+    let rebound = "GET /live HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
+    assert!(raw(address, rebound).await.starts_with("HTTP/1.1 421 "));
+    assert_eq!(ask(address, "POST", "/live", "").await.0, 405);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! `tiergate run`: the gateway itself.
 
-use crate::admin::{self, ConfigInForce, Context, Phase, settings};
+use crate::admin::{self, ConfigInForce, Context, InForce, MemoryBounds, Phase, settings};
 use crate::clock;
 use crate::config;
 use crate::config::meant::Policy;
@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tiergate_core::control::ServerSlots;
+use tiergate_core::headroom::success_buffers;
 use tiergate_core::names::{Names, PoolId};
 use tokio::sync::mpsc;
 
@@ -146,6 +147,7 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
     let (listeners, config, sessions) = (shared.clone(), shared.clone(), shared.clone());
     let (tokens, change, undo) = (shared.clone(), shared.clone(), shared.clone());
     let (sensors, workers) = (shared.clone(), shared.clone());
+    let (in_force, plan) = (shared.clone(), shared.clone());
     let reload = process.clone();
     Context {
         version: env!("CARGO_PKG_VERSION"),
@@ -187,6 +189,26 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
                 text: config.policy.text.clone(),
                 generation: config.generation,
             }
+        }),
+        in_force: Box::new(move || {
+            let config = in_force.config.load();
+            let limits = &config.policy.limits;
+            InForce {
+                is_enforced: !config.policy.is_all_observed,
+                certificates: config.certificates.clone(),
+                bounds: MemoryBounds {
+                    buffers_max: limits.buffers_max as u64,
+                    spool_max: limits.spool_max as u64,
+                    stored_max: limits.stored_max as u64,
+                },
+            }
+        }),
+        success_buffers: Box::new(move |slots, demand_of| {
+            let config = plan.config.load();
+            let plan = &config.policy.plan;
+            let demands: Vec<_> = plan.classes.iter().map(|it| demand_of(&it.name)).collect();
+            let buffers = success_buffers(plan, slots, &demands);
+            plan.classes.iter().map(|it| it.name.clone()).zip(buffers).collect()
         }),
         tokens: Box::new(move || tokens.config.load().policy.admin_tokens.clone()),
         change: Box::new(move |wanted| {

@@ -1,7 +1,9 @@
 //! The layout of the screen, from 80 columns by 24 lines up.
 
+use super::course;
 use super::plain::{self, NONE};
 use super::rates::{ClassRow, ServerRow, View};
+use super::refused;
 use super::screen::Screen;
 use crate::observe::refusals::Shown;
 use crate::observe::server::Health;
@@ -11,15 +13,21 @@ use ratatui::layout::HorizontalAlignment::{self, Left, Right};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::{Cell, Gauge, Paragraph, Row, Sparkline, Table};
+use ratatui::widgets::{Cell, Gauge, Paragraph, Row, Table, Wrap};
 
 /// Most pools beside the default one that have a line, and most service targets.
 const POOLS_MAX: usize = 4;
 const TARGETS_MAX: usize = 3;
 /// Lines of the part above the tables without those of pools and targets, with the empty one below it.
 const HEAD_LINES: u16 = 5;
-/// Columns of the class table without the names, with the space before each.
-const FIGURES_WIDTH: u16 = 69;
+/// Columns of the class table without names and reasons, with the space before each.
+const FIGURES_WIDTH: u16 = 61;
+/// Columns of the longest reason: `deadline_infeasible`. Reasons are shown whole, or not in the class table.
+const REASON_WIDTH: u16 = 19;
+/// Fewest columns of names beside which there is room for reasons.
+const NAME_WIDTH_MIN: u16 = 10;
+/// Most lines of the sentence that says what is going on.
+const SENTENCE_LINES_MAX: u16 = 3;
 /// Columns of the line with the number of slots, before the gauge: `slots 10000`, the limit's kind,
 /// `waiting` and `connections` with six digits each, and as many for the most connections.
 const NUMBERS_WIDTH: u16 = 63;
@@ -41,7 +49,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
         return;
     };
     let servers = view.servers.len().min(SERVERS_SHORT) as u16 + 2;
-    let head_lines = HEAD_LINES + head_rest(view).count() as u16;
+    let sentence = sentence_lines(view, main.width);
+    let head_lines = HEAD_LINES + sentence + head_rest(view).count() as u16;
     let rest = main.height.saturating_sub(head_lines + servers + REFUSAL_LINES_MIN);
     // A head line, the rows, an empty line.
     let classes = (view.classes.len() as u16).saturating_add(2).min(rest.max(4));
@@ -64,7 +73,16 @@ fn head_rest(view: &View) -> impl Iterator<Item = String> {
     let rest = rest.chain(plain::background(view).take(POOLS_MAX)).chain(plain::link(view));
     let rest = rest.chain(plain::adaptations(view).take(TARGETS_MAX));
     let rest = rest.chain(plain::observed(view)).chain(plain::stored(view));
+    let rest = rest.chain(plain::left(view));
     plain::pools(view).take(POOLS_MAX).chain(rest)
+}
+
+/// Lines of the sentence that says what is going on; 0: there is none.
+fn sentence_lines(view: &View, width: u16) -> u16 {
+    let Some(incident) = &view.reading.incident else { return 0 };
+    // Words are not cut, so that a line may be half empty.
+    let len = incident.sentence.chars().count() as u16;
+    (1 + len.saturating_sub(1) * 5 / 4 / width.max(1)).min(SENTENCE_LINES_MAX)
 }
 
 /// Colours, or none of them.
@@ -106,8 +124,9 @@ fn footer(frame: &mut Frame<'_>, area: Rect, screen: &Screen, paint: Paint) {
 fn head(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
     let status = &view.reading.status;
     let limit = &status.limit;
-    let [title, slots, course, change, pools] = Layout::vertical([
+    let [title, verdict, slots, course, change, pools] = Layout::vertical([
         Constraint::Length(1),
+        Constraint::Length(sentence_lines(view, area.width)),
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Length(1),
@@ -130,6 +149,15 @@ fn head(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
     ]);
     frame.render_widget(line, title);
 
+    if let Some(incident) = &view.reading.incident {
+        let style = match incident.urgency.as_str() {
+            "calm" => paint.colour(Color::Green),
+            "act" => paint.bad(),
+            _ => paint.colour(Color::Yellow),
+        };
+        let text = Paragraph::new(harmless(&incident.sentence)).wrap(Wrap { trim: true });
+        frame.render_widget(text.style(style), verdict);
+    }
     let kind = limit.kind();
     let [numbers, gauge] =
         Layout::horizontal([Constraint::Length(NUMBERS_WIDTH), Constraint::Fill(1)]).areas(slots);
@@ -149,25 +177,9 @@ fn head(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
         .use_unicode(true)
         .gauge_style(paint.colour(Color::Blue));
     frame.render_widget(meter, gauge);
-    limit_course(frame, course, view, paint);
+    course::limit(frame, course, view, paint.colour(Color::Blue));
     let text = plain::change(view).unwrap_or_else(|| "the limit has not changed yet".to_owned());
     frame.render_widget(Line::styled(text, paint.soft()), change);
-}
-
-/// The number of slots over the last minute, from 0 to the highest, with both ends in figures.
-fn limit_course(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
-    let course = &view.reading.status.limit.course;
-    let slots = course.iter().map(|point| u64::from(point.slots));
-    let (low, high) = (slots.clone().min().unwrap_or(0), slots.clone().max().unwrap_or(0));
-    let label = format!("last minute, {low}–{high} slots  ");
-    let width = label.chars().count() as u16;
-    let [text, bars] =
-        Layout::horizontal([Constraint::Length(width), Constraint::Fill(1)]).areas(area);
-    frame.render_widget(Line::raw(label), text);
-    let kept = slots.skip(course.len().saturating_sub(usize::from(bars.width)));
-    let bars_style = paint.colour(Color::Blue);
-    let data: Vec<u64> = kept.collect();
-    frame.render_widget(Sparkline::default().data(data).max(high.max(1)).style(bars_style), bars);
 }
 
 fn class_table(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
@@ -177,7 +189,10 @@ fn class_table(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
     let shown = if classes.len() <= room { classes.len() } else { room.saturating_sub(1) };
     // The names get what the other columns leave, and no more than they need.
     let lens = classes.iter().map(|row| row.class.name.chars().count());
-    let left = usize::from(area.width.saturating_sub(FIGURES_WIDTH)).max(5);
+    let has_reasons = area.width > FIGURES_WIDTH + NAME_WIDTH_MIN + REASON_WIDTH;
+    let reasons = if has_reasons { REASON_WIDTH } else { 0 };
+    let figures = FIGURES_WIDTH + reasons + u16::from(has_reasons);
+    let left = usize::from(area.width.saturating_sub(figures)).max(5);
     // Room for the line that counts what is not shown.
     let name_width = lens.max().unwrap_or(0).max(9).min(left);
     let mut rows: Vec<_> =
@@ -193,13 +208,19 @@ fn class_table(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
         ("adm/s", 5, Right),
         ("good/s", 6, Right),
         ("ref/s", 5, Right),
-        ("reason", 7, Left),
         ("wait", 5, Right),
         ("run", 5, Right),
         ("queue 50/99", 11, Right),
         ("first 50/99", 11, Right),
+        ("reason", reasons, Left),
     ];
-    table(frame, area, paint, columns, rows);
+    if has_reasons {
+        table(frame, area, paint, columns, rows);
+    } else {
+        let [columns @ .., _reason] = columns;
+        let rows = rows.into_iter().map(|[cells @ .., _reason]: [_; 10]| cells);
+        table(frame, area, paint, columns, rows);
+    }
 }
 
 fn class_row(class: &ClassRow, name_width: usize, paint: Paint) -> [(String, Style); 10] {
@@ -211,18 +232,18 @@ fn class_row(class: &ClassRow, name_width: usize, paint: Paint) -> [(String, Sty
     };
     let refusing = class.refused.is_some_and(|refused| refused > 0.0);
     let style = if refusing { paint.colour(Color::Yellow) } else { Style::new() };
-    let reason = class.reason.as_deref().map(short_reason).unwrap_or_default();
+    let reason = class.reason.as_deref().map(harmless).unwrap_or_default();
     [
         (cut(&cells[0], name_width), Style::new()),
         cell(1),
         cell(2),
         (cells[3].clone(), paint.colour(Color::Green)),
         (cells[4].clone(), style),
-        (reason, style),
         cell(6),
         cell(7),
         pair(8),
         pair(10),
+        (reason, style),
     ]
 }
 
@@ -263,27 +284,35 @@ fn server_row(row: &ServerRow, paint: Paint) -> [(String, Style); 7] {
     ]
 }
 
+/// The latest refusals, as many alike in a row as it takes to show all.
 fn refusal_list(frame: &mut Frame<'_>, area: Rect, refusals: &[Shown], paint: Paint) {
-    let rows = refusals.iter().take(usize::from(area.height.saturating_sub(1))).map(|refusal| {
-        let more = if refusal.path_cut { "…" } else { "" };
+    let room = usize::from(area.height.saturating_sub(1));
+    let rows = refused::rows(refusals, room);
+    let width = |of: fn(&refused::RefusedRow) -> &String, least: usize, most: usize| {
+        let longest = rows.iter().map(|it| of(it).chars().count()).max().unwrap_or(0);
+        longest.clamp(least, most) as u16
+    };
+    let (class, client) = (width(|it| &it.class, 5, 10), width(|it| &it.client, 6, 39));
+    let columns = [
+        ("refused", 7, Right),
+        ("latest", 8, Left),
+        ("class", class, Left),
+        ("reason", REASON_WIDTH, Left),
+        ("client", client, Left),
+        ("request", FILL, Left),
+    ];
+    let cells = rows.iter().take(room).map(|row| {
         let cells = [
-            // Hours, minutes and seconds of an RFC 3339 time.
-            refusal.at.get(11..19).unwrap_or_default().to_owned(),
-            cut(&harmless(&refusal.class), 10),
-            cut(&harmless(&refusal.reason), 16),
-            cut(&refusal.client.to_string(), 15),
-            harmless(&format!("{} {}{more}", refusal.method, refusal.path)),
+            row.count.to_string(),
+            row.last.clone(),
+            cut(&row.class, usize::from(class)),
+            row.reason.clone(),
+            row.client.clone(),
+            row.request.clone(),
         ];
         cells.map(|cell| (cell, Style::new()))
     });
-    let columns = [
-        ("refused", 8, Left),
-        ("class", 10, Left),
-        ("reason", 16, Left),
-        ("client", 15, Left),
-        ("request", FILL, Left),
-    ];
-    table(frame, area, paint, columns, rows);
+    table(frame, area, paint, columns, cells);
 }
 
 /// The width of a column that takes what the others leave.
@@ -312,25 +341,6 @@ fn table<const N: usize>(
     frame.render_widget(table.column_spacing(1), area);
 }
 
-/// A reason in at most 7 letters.
-fn short_reason(reason: &str) -> String {
-    match reason {
-        "queue_full" => "full".to_owned(),
-        "deadline_infeasible" => "infeas.".to_owned(),
-        "lasting_overload" => "lasting".to_owned(),
-        "connections_full" => "conns".to_owned(),
-        "deadline_expired" => "expired".to_owned(),
-        "queue_delay" => "delay".to_owned(),
-        "origin_down" => "down".to_owned(),
-        "site_policed" => "site".to_owned(),
-        "backlog_trigger" => "trigger".to_owned(),
-        "preempted" => "preempt".to_owned(),
-        "draining" => "drain".to_owned(),
-        "reconfigured" => "reload".to_owned(),
-        other => cut(&harmless(other), 7),
-    }
-}
-
 /// The end of a path, which says more than its beginning, in at most `width` letters.
 fn tail(path: &str, width: usize) -> String {
     let path = harmless(path);
@@ -346,6 +356,8 @@ fn tail(path: &str, width: usize) -> String {
 mod tests {
     use super::super::rates::tests::reading;
     use super::*;
+    use crate::admin::incident::Incident;
+    use crate::observe::hour::HourPoint;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use ratatui::style::Color;
@@ -380,11 +392,11 @@ mod tests {
             "38 running, 95 %",
             "last minute, 20–39 slots",
             "limit set to 40 12s ago: more at once gives more",
-            "arr/s adm/s good/s ref/s reason   wait   run queue 50/99 first 50/99",
-            "151   120    120    31 expired    12     4  12ms/400ms  12ms/400ms",
+            "arr/s adm/s good/s ref/s  wait   run queue 50/99 first 50/99",
+            "151   120    120    31    12     4  12ms/400ms  12ms/400ms",
             "10.0.0.6:8080         down",
             "connection refused",
-            "18:23:51 browse     deadline_expired 192.0.2.7       GET /list/·[2Jx",
+            "     30 18:23:51 browse deadline_expired    192.0.2.7 GET /list/·[2Jx",
             "q quit  p pause  r refresh",
         ] {
             assert!(text.contains(part), "{part:?} is missing in\n{text}");
@@ -424,10 +436,58 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_has_a_short_form() {
-        for reason in Reason::ALL {
-            let short = short_reason(reason.name());
-            assert!(short.chars().count() <= 7 && !short.contains('…'), "{short}");
+    fn reasons_are_whole_where_there_is_room_and_nowhere_cut() {
+        let longest = Reason::ALL.map(|it| it.name().len()).into_iter().max();
+        assert_eq!(longest, Some(usize::from(REASON_WIDTH)));
+        for width in 60..200 {
+            let text = drawn(&screen(false), width, 30).0.join("\n");
+            assert!(!text.contains("expire…") && !text.contains("expired…"), "{text}");
+            let in_table =
+                text.lines().any(|it| it.starts_with("browse") && it.ends_with("deadline_expired"));
+            assert_eq!(in_table, width >= 91, "{width}\n{text}");
         }
+    }
+
+    #[test]
+    fn what_is_going_on_is_said_whole_and_the_hour_is_shown() {
+        let mut with_hour = screen(true);
+        let reading = &mut with_hour.view.as_mut().expect("set above").reading;
+        let point = |place: u64| HourPoint {
+            at_seconds: place * 10,
+            slots: 20 + place as u32,
+            running: 9,
+            waiting: 0,
+            classes: Vec::new(),
+        };
+        let sentence = "origin saturated; shedding 98 % of prefetch; 92 % of refusals are of client \
+                        198.51.100.7; checkout 100 % served";
+        reading.incident = Some(Incident {
+            sentence: sentence.to_owned(),
+            urgency: "watch".to_owned(),
+            findings: Vec::new(),
+            classes: Vec::new(),
+            failure_buffers: Default::default(),
+            limits: Vec::new(),
+            certificates: Vec::new(),
+            hour: (0..180).map(point).collect(),
+            events: Vec::new(),
+            refused_most: Default::default(),
+            config: Default::default(),
+        });
+        let (lines, _) = drawn(&with_hour, 80, 24);
+        let text = lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(sentence), "{lines:#?}");
+        assert!(text.contains("last 30 minutes, 20–199 slots"), "{lines:#?}");
+    }
+
+    #[test]
+    fn clients_that_leave_are_neither_refused_nor_served() {
+        let mut leaving = reading(11);
+        leaving.status.classes[1].cancelled_waiting = 7;
+        let view = View::new(Some(&reading(10)), leaving);
+        let left = "clients that leave the queue, a second: browse 7.0";
+        assert_eq!(plain::left(&view).as_deref(), Some(left));
+        let text = drawn(&Screen { view: Some(view), ..Screen::default() }, 80, 24).0.join("\n");
+        assert!(text.contains(left), "{text}");
     }
 }

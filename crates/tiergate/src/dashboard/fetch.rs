@@ -17,8 +17,8 @@ use tokio::time::{sleep, timeout};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of an answer; a status with 64 classes has about 100 KiB.
 const ANSWER_LEN_MAX: usize = 4 * 1024 * 1024;
-/// Refusals asked for: more than fit on a screen.
-const REFUSALS: usize = 50;
+/// Refusals asked for: all that there are, to count them.
+const REFUSALS: usize = 256;
 
 /// News for the screen.
 #[derive(Debug)]
@@ -102,7 +102,9 @@ async fn read(authority: &str) -> anyhow::Result<Reading> {
     let reading = async {
         let status: Status = ask(authority, "/status").await?;
         let refusals: Refusals = ask(authority, &format!("/refusals?limit={REFUSALS}")).await?;
-        Ok(Reading { status, refusals: refusals.recent })
+        // A gateway of an earlier version has none.
+        let incident = ask(authority, "/incident").await.ok();
+        Ok(Reading { status, refusals: refusals.recent, incident })
     };
     match timeout(PATIENCE, reading).await {
         Ok(reading) => reading,

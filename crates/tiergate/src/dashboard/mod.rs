@@ -3,10 +3,12 @@
 //! It reads the admin listener of a running gateway, twice for a rate. On a terminal it draws; into
 //! a pipe, or with `--once`, it prints one table.
 
+mod course;
 mod draw;
 mod fetch;
 mod plain;
 mod rates;
+mod refused;
 mod screen;
 mod terminal;
 

@@ -27,6 +27,7 @@ pub(super) fn table(view: &View) -> String {
         state(view),
         status.config.generation
     ));
+    view.reading.incident.iter().for_each(|it| put(harmless(&it.sentence)));
     put(format!(
         "slots {} ({})  running {}  waiting {}  connections {} of {}",
         limit.slots,
@@ -44,6 +45,7 @@ pub(super) fn table(view: &View) -> String {
     adaptations(view).for_each(&mut put);
     observed(view).into_iter().for_each(&mut put);
     stored(view).into_iter().for_each(&mut put);
+    left(view).into_iter().for_each(&mut put);
     let streams: u32 = status.classes.iter().map(|class| class.streams).sum();
     if streams > 0 {
         put(format!("streams {streams}, which hold no slot"));
@@ -249,6 +251,17 @@ pub(super) fn stored(view: &View) -> Option<String> {
     let rate: f64 = view.classes.iter().filter_map(|it| it.stored).sum();
     let what = "requests a second get stored copies instead of a wait, a refusal or an error";
     (rate > 0.0).then(|| format!("stored {}: {what}", per_second(Some(rate))))
+}
+
+/// How many clients leave the queue, while any do: they are neither refused nor served.
+pub(super) fn left(view: &View) -> Option<String> {
+    let leaving = |row: &ClassRow| {
+        let left = row.left.filter(|left| *left > 0.0)?;
+        Some(format!("{} {}", harmless(&row.class.name), rate(left)))
+    };
+    let classes: Vec<String> = view.classes.iter().filter_map(leaving).collect();
+    (!classes.is_empty())
+        .then(|| format!("clients that leave the queue, a second: {}", classes.join(", ")))
 }
 
 /// The figures of a class, as text; `-` where there is none.

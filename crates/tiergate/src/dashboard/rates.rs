@@ -1,5 +1,6 @@
 //! Rates, from two readings.
 
+use crate::admin::incident::Incident;
 use crate::admin::status::{ClassStatus, Status};
 use crate::observe::refusals::Shown;
 use crate::observe::server::ServerStatus;
@@ -11,6 +12,8 @@ pub(super) struct Reading {
     pub(super) status: Status,
     /// The latest refusals, newest first.
     pub(super) refusals: Vec<Shown>,
+    /// What is going on, and the last hour; `None`: the gateway is of a version that does not say.
+    pub(super) incident: Option<Incident>,
 }
 
 /// A reading, with rates if there is an earlier one of the same process.
@@ -29,6 +32,8 @@ pub(super) struct ClassRow {
     pub(super) admitted: Option<f64>,
     pub(super) served: Option<f64>,
     pub(super) refused: Option<f64>,
+    /// Those whose clients left the queue.
+    pub(super) left: Option<f64>,
     /// Those that got a stored copy.
     pub(super) stored: Option<f64>,
     /// The commonest reason of the refusals in between.
@@ -97,6 +102,7 @@ fn class_row(before: Option<&ClassStatus>, class: &ClassStatus, elapsed: f64) ->
         admitted: rate(|it| it.admitted),
         served: rate(|it| it.finished.get("served").copied().unwrap_or(0)),
         refused: rate(|it| it.refused.values().sum()),
+        left: rate(|it| it.cancelled_waiting),
         stored: rate(|it| it.stored.values().sum()),
         reason: before.and_then(|before| main_reason(&before.refused, &class.refused)),
     }
@@ -275,6 +281,7 @@ pub(super) mod tests {
                 access_log: LogStatus { written: 0, dropped: 0, errors: 0 },
             },
             refusals: vec![refusal; 30],
+            incident: None,
         }
     }
 

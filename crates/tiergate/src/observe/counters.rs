@@ -8,6 +8,7 @@
 //!
 //! A scrape may see a request in one counter and not yet in another; each counter only grows.
 
+use super::answers::{Answers, ThreadAnswers};
 use crate::budget::Budget;
 use crate::origin::transport::OriginTlsCounters;
 use crate::reverse_dns::LookupCounters;
@@ -92,6 +93,8 @@ pub struct ThreadCounters {
     pub credentials: [ThreadTally; Proof::ALL.len()],
     /// Bad requests, by [`BAD_STATUSES`], then the others.
     pub bad_requests: [ThreadTally; BAD_STATUSES.len() + 1],
+    /// Answers by class.
+    pub answers: ThreadAnswers,
 }
 
 impl ThreadCounters {
@@ -345,6 +348,13 @@ impl Counters {
         of: impl Fn(&ThreadCounters) -> &[ThreadTally; N],
     ) -> [u64; N] {
         std::array::from_fn(|place| self.sum(|thread| &of(thread)[place]))
+    }
+
+    /// The answers of a class, of all threads.
+    pub fn answers(&self, class: ClassId) -> Answers {
+        let mut all = Answers::default();
+        self.threads.iter().for_each(|thread| thread.answers.add_to(&mut all, class));
+        all
     }
 
     /// Open upgraded connections.

@@ -32,7 +32,10 @@ pub struct Point {
 struct Sample {
     at: Moment,
     /// By the names of pool and class.
-    classes: Vec<(String, String, Window)>,
+    classes: Vec<(String, String, ClassAccount)>,
+    /// Processor time of the process. Seconds.
+    cpu_seconds: Option<f64>,
+    sent_bytes: u64,
 }
 
 /// Durations of a class's requests within the window.
@@ -50,7 +53,28 @@ impl Window {
     }
 }
 
-/// Samples of the last [`WINDOW`], and the course of the default pool's limit over a minute. At most about 2 KiB per
+/// What began the window.
+#[derive(Clone, Debug)]
+pub struct Base<'h> {
+    /// How long it is.
+    pub elapsed: Duration,
+    /// The accounts of the classes that were there.
+    classes: &'h [(String, String, ClassAccount)],
+    /// Processor time of the process at its begin. Seconds.
+    pub cpu_seconds: Option<f64>,
+    /// Bytes that had been written to clients at its begin.
+    pub sent_bytes: u64,
+}
+
+impl Base<'_> {
+    /// The account of a class of a pool when the window began; `None`: it was not there yet.
+    pub fn account(&self, pool: &str, class: &str) -> Option<&ClassAccount> {
+        let same = |it: &&(String, String, ClassAccount)| it.0 == pool && it.1 == class;
+        self.classes.iter().find(same).map(|it| &it.2)
+    }
+}
+
+/// Samples of the last [`WINDOW`], and the course of the default pool's limit over a minute. At most about 3.5 KiB per
 /// class and sample.
 #[derive(Clone, Debug, Default)]
 pub struct History {
@@ -59,13 +83,15 @@ pub struct History {
 }
 
 impl History {
-    /// Takes in a snapshot; call every [`SAMPLE_INTERVAL`].
-    pub fn sample(&mut self, snapshot: &Snapshot) {
+    /// Takes in a snapshot, with the processor time of the process and what was written to clients by then; call every
+    /// [`SAMPLE_INTERVAL`].
+    pub fn sample(&mut self, snapshot: &Snapshot, cpu_seconds: Option<f64>, sent_bytes: u64) {
         let classes = snapshot.pools().flat_map(|pool| {
-            let windows = pool.classes.iter().map(|it| (&it.class.name, Window::of(&it.account)));
-            windows.map(|(class, window)| (pool.name.clone(), class.clone(), window))
+            let accounts = pool.classes.iter().map(|it| (&it.class.name, it.account.clone()));
+            accounts.map(|(class, account)| (pool.name.clone(), class.clone(), account))
         });
-        self.samples.push_back(Sample { at: snapshot.at, classes: classes.collect() });
+        let classes = classes.collect();
+        self.samples.push_back(Sample { at: snapshot.at, classes, cpu_seconds, sent_bytes });
         if self.samples.len() > SAMPLES_MAX {
             self.samples.pop_front();
         }
@@ -85,19 +111,28 @@ impl History {
         let Some(class) = pool.class(name) else {
             return (Window::default(), Duration::ZERO);
         };
-        let begin = now.at - WINDOW;
-        // The oldest one that is not much older than the window: half a sample's slack.
-        let slack = begin - SAMPLE_INTERVAL / 2;
-        let Some(base) = self.samples.iter().find(|sample| sample.at >= slack) else {
+        let Some(base) = self.base(now.at) else {
             return (Window::default(), Duration::ZERO);
         };
         let mut window = Window::of(&class.account);
-        let same = |it: &&(String, String, Window)| it.0 == pool.name && it.1 == name;
-        if let Some((_, _, before)) = base.classes.iter().find(same) {
+        if let Some(before) = base.account(&pool.name, name) {
             window.wait = window.wait.since(&before.wait);
             window.first_byte = window.first_byte.since(&before.first_byte);
         }
-        (window, now.at.since(base.at))
+        (window, base.elapsed)
+    }
+
+    /// What began the window that ends now; `None`: nothing was sampled in it.
+    pub fn base(&self, now: Moment) -> Option<Base<'_>> {
+        // The oldest one that is not much older than the window: half a sample's slack.
+        let slack = now - WINDOW - SAMPLE_INTERVAL / 2;
+        let base = self.samples.iter().find(|sample| sample.at >= slack)?;
+        Some(Base {
+            elapsed: now.since(base.at),
+            classes: &base.classes,
+            cpu_seconds: base.cpu_seconds,
+            sent_bytes: base.sent_bytes,
+        })
     }
 
     /// The limit's course, oldest first.
@@ -127,7 +162,7 @@ mod tests {
             // Slow in the beginning, fast for the last ten seconds.
             wait.record(Duration::from_millis(if second < 20 { 500 } else { 1 }));
             now.default.classes[0].account.wait = wait.clone();
-            history.sample(&now);
+            history.sample(&now, None, 0);
         }
         let (window, length) = history.window(&now, &now.default, "default");
         assert_eq!(length, WINDOW);
@@ -143,7 +178,7 @@ mod tests {
         let mut history = History::default();
         let mut early = at(1);
         early.default.classes[0].class.name = "other".to_owned();
-        history.sample(&early);
+        history.sample(&early, None, 0);
         let mut now = at(3);
         now.default.classes[0].account.wait.record(Duration::from_secs(1));
         let (window, length) = history.window(&now, &now.default, "default");
@@ -155,7 +190,7 @@ mod tests {
     fn the_course_is_bounded() {
         let mut history = History::default();
         for second in 0..200 {
-            history.sample(&at(second));
+            history.sample(&at(second), None, 0);
         }
         assert_eq!(history.course().count(), COURSE_LEN);
     }

@@ -5,8 +5,10 @@
 //! does not fit is dropped and counted.
 
 pub mod access_log;
+pub mod answers;
 pub mod counters;
 pub mod history;
+pub mod hour;
 pub mod metrics;
 pub mod program_log;
 pub mod refusals;

@@ -99,11 +99,18 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+#[derive(Debug)]
+struct Ring {
+    /// Oldest first; never longer than its capacity.
+    records: VecDeque<Record>,
+    /// How many there ever were.
+    recorded: u64,
+}
+
 /// The latest refusals. One per process, shared.
 #[derive(Debug)]
 pub struct Refusals {
-    /// Oldest first; never longer than its capacity.
-    ring: Mutex<VecDeque<Record>>,
+    ring: Mutex<Ring>,
     capacity: usize,
     skipped: Tally,
 }
@@ -118,7 +125,7 @@ impl Refusals {
     /// A ring of `capacity` records (at least one), allocated here and never again.
     pub fn with_capacity(capacity: usize) -> Self {
         let capacity = capacity.max(1);
-        let ring = Mutex::new(VecDeque::with_capacity(capacity));
+        let ring = Mutex::new(Ring { records: VecDeque::with_capacity(capacity), recorded: 0 });
         Refusals { ring, capacity, skipped: Tally::default() }
     }
 
@@ -130,10 +137,11 @@ impl Refusals {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return self.skipped.one(),
         };
-        if ring.len() == self.capacity {
-            ring.pop_front();
+        ring.recorded += 1;
+        if ring.records.len() == self.capacity {
+            ring.records.pop_front();
         }
-        ring.push_back(Record {
+        ring.records.push_back(Record {
             at: refusal.at,
             rule: refusal.rule.map(|rule| rule.number),
             rule_name: prefix(
@@ -157,9 +165,16 @@ impl Refusals {
     pub fn recent(&self, limit: usize) -> Vec<Shown> {
         let mut copied = Vec::with_capacity(limit.min(self.capacity));
         let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        copied.extend(ring.iter().rev().take(limit).cloned());
+        copied.extend(ring.records.iter().rev().take(limit).cloned());
         drop(ring);
         copied.iter().map(shown).collect()
+    }
+
+    /// Those since so many had been recorded, as far as they are still kept, newest first, and how many have been by now.
+    pub fn since(&self, recorded: u64) -> (Vec<Shown>, u64) {
+        let now = self.ring.lock().unwrap_or_else(PoisonError::into_inner).recorded;
+        let fresh = usize::try_from(now.saturating_sub(recorded)).unwrap_or(usize::MAX);
+        (if fresh == 0 { Vec::new() } else { self.recent(fresh.min(self.capacity)) }, now)
     }
 }
 
@@ -212,6 +227,21 @@ mod tests {
         assert_eq!((newest.class.as_str(), newest.reason.as_str()), ("browse", "deadline_expired"));
         assert_eq!((newest.rule, newest.method.as_str()), (Some(3), "GET"));
         assert_eq!(newest.rule_name, "pages");
+    }
+
+    #[test]
+    fn those_since_a_look_are_given_once() {
+        let refusals = Refusals::with_capacity(3);
+        refusals.record(&refusal(b"/1"));
+        let (fresh, seen) = refusals.since(0);
+        assert_eq!((fresh.len(), seen), (1, 1));
+        assert!(refusals.since(seen).0.is_empty());
+        for path in [b"/2", b"/3", b"/4", b"/5"] {
+            refusals.record(&refusal(path));
+        }
+        let (fresh, seen) = refusals.since(seen);
+        let paths: Vec<&str> = fresh.iter().map(|it| it.path.as_str()).collect();
+        assert_eq!((paths, seen), (vec!["/5", "/4", "/3"], 5));
     }
 
     #[test]

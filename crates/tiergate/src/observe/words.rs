@@ -35,7 +35,11 @@ pub fn cause(name: &str) -> String {
         "grew" => "more at once gives more throughput".to_owned(),
         "shrank" => "fewer at once give as much throughput".to_owned(),
         "probed" => "a probe above or below the limit".to_owned(),
-        "failures" => "nearly every request failed or took too long".to_owned(),
+        "failures" => "nearly every request took too long, or its client left".to_owned(),
+        "pushback" => {
+            "the origin refuses requests when so many are in progress, or one more is tried"
+                .to_owned()
+        }
         "reload" => "the configuration changed it".to_owned(),
         "adjusted" => "a controller changed its bounds".to_owned(),
         "target" => "a class's service target".to_owned(),
@@ -104,6 +108,8 @@ mod tests {
             Cause::Shrank,
             Cause::Probed,
             Cause::Failures,
+            Cause::Pushback,
+            Cause::Target,
             Cause::Unused,
             Cause::Reload,
             Cause::Adjusted,

@@ -53,6 +53,8 @@ pub(super) fn request<C: Client>(
     if record.status > 0 {
         tally.response(record.status);
     }
+    let took = record.reason.is_none().then(|| clock::now().since(record.arrived));
+    tally.answers.count(facts.arrival.class, record.status, took);
     let received_bytes = client.received_len(facts);
     tally.sent_bytes.add(record.sent.bytes);
     tally.received_bytes.add(received_bytes);

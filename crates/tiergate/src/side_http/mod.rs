@@ -3,9 +3,15 @@
 
 mod addresses;
 mod client;
+mod content;
 mod guests;
 mod server;
 
 pub(crate) use addresses::Addresses;
 pub(crate) use client::get;
-pub(crate) use server::{Answer, Crowd, HTML, JSON, Known, bind, plain, respond, serve};
+#[cfg(test)]
+pub(crate) use content::Content;
+pub(crate) use content::{Pieces, pieces};
+pub(crate) use server::{
+    Answer, CONNECTION_LIFE_MAX, Crowd, HTML, HangUp, JSON, Known, bind, plain, respond, serve,
+};

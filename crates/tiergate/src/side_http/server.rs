@@ -1,9 +1,9 @@
 //! A listener: accepts a bounded number of connections, each for a bounded time.
 
+use super::content::Content;
 use super::guests::Guests;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Request, Response, StatusCode};
-use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -14,7 +14,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::{sleep, timeout};
 
 /// Connections at once; further ones wait in the listen queue. Scrapers and people need a handful.
@@ -28,7 +28,7 @@ const HEAD_LEN_MAX: usize = 16 * 1024;
 /// Header fields of a request.
 const FIELDS_MAX: usize = 64;
 /// Longest life of a connection: one that does not read its responses gives its place back.
-const CONNECTION_LIFE_MAX: Duration = Duration::from_secs(120);
+pub(crate) const CONNECTION_LIFE_MAX: Duration = Duration::from_secs(120);
 /// How long a connection may finish its response when its time is over.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// Pause after an accept that failed (no descriptors left), so that the loop does not spin.
@@ -47,8 +47,19 @@ pub(crate) enum Crowd {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known;
 
-/// An answer, whole.
-pub(crate) type Answer = Response<Full<Bytes>>;
+/// An answer.
+pub(crate) type Answer = Response<Content>;
+
+/// In a request's extensions: ends its connection at once, as that of a reader which is too slow.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HangUp(Arc<Notify>);
+
+impl HangUp {
+    /// Ends the connection.
+    pub(crate) fn now(&self) {
+        self.0.notify_one();
+    }
+}
 
 const TEXT: &str = "text/plain; charset=utf-8";
 pub(crate) const JSON: &str = "application/json";
@@ -61,7 +72,7 @@ pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Answer {
 
 /// An answer of that media type, which no cache keeps and no web page of others may use.
 pub(crate) fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
+    let mut answer = Response::new(Content::whole(body));
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -148,7 +159,10 @@ async fn converse<F, R>(
     R: Future<Output = Answer>,
 {
     let known = &known;
-    let service = service_fn(move |request| {
+    let hang_up = HangUp::default();
+    let cut = hang_up.clone();
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(cut.clone());
         let answer = answer(request, peer);
         async move {
             let answer = answer.await;
@@ -165,9 +179,15 @@ async fn converse<F, R>(
         .max_headers(FIELDS_MAX)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
-    // A client's errors here are neither logged nor answered.
-    if timeout(CONNECTION_LIFE_MAX, connection.as_mut()).await.is_err() {
-        connection.as_mut().graceful_shutdown();
-        let _ended = timeout(FAREWELL, connection).await;
+    let conversing = async {
+        // A client's errors here are neither logged nor answered.
+        if timeout(CONNECTION_LIFE_MAX, connection.as_mut()).await.is_err() {
+            connection.as_mut().graceful_shutdown();
+            let _ended = timeout(FAREWELL, connection).await;
+        }
+    };
+    tokio::select! {
+        () = conversing => {}
+        () = hang_up.0.notified() => {}
     }
 }

@@ -10,12 +10,14 @@
 
 mod client;
 mod error;
+mod expiry;
 mod files;
 mod names;
 pub mod origin;
 mod revocation;
 
 pub use error::TlsError;
+pub(crate) use expiry::expiries;
 
 use crate::buffers::Buffer;
 use crate::config::meant;

@@ -4,13 +4,14 @@
 //! classes (64 at most, and as many that are gone), reasons, ends, servers of the policy, the first rules.
 
 mod adaptation;
+mod bounds;
 mod gate;
 mod gateway;
 mod lanes;
 mod link;
 mod observed;
 mod page;
-mod process;
+pub(crate) mod process;
 mod sensors;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,8 @@ use super::counters::Counters;
 use super::refusals::Refusals;
 use super::server::ServerStatus;
 use super::snapshot::Snapshot;
+use crate::admin::InForce;
+use crate::admin::incident::Buffers;
 use crate::sensors::Sensors;
 use crate::session;
 use crate::workers::status::WorkersStatus;
@@ -45,6 +48,10 @@ pub struct Readings<'c> {
     pub counters: &'c Counters,
     /// The ring of refusals.
     pub refusals: &'c Refusals,
+    /// How much more load there may be.
+    pub buffers: Buffers,
+    /// Bounds and certificates of the policy in force.
+    pub in_force: InForce,
     /// The program's version.
     pub version: &'static str,
 }
@@ -55,6 +62,8 @@ impl Readings<'_> {
         let mut page = Page::new(format);
         self.process(&mut page);
         self.classes(&mut page);
+        self.answers(&mut page);
+        self.bounds(&mut page);
         self.limit(&mut page);
         self.sessions(&mut page);
         self.rules(&mut page);

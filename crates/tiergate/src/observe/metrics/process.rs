@@ -1,6 +1,7 @@
 //! The process's usage, under the names that every exporter uses.
 
 use std::fs;
+use std::path::Path;
 
 /// The kernel's unit of CPU time in `/proc/PID/stat`. `USER_HZ` is 100 on every architecture that
 /// Linux supports today.
@@ -8,14 +9,16 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Readings of `/proc/self`; `None` where the kernel has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Usage {
-    pub(super) cpu_seconds: Option<f64>,
-    pub(super) resident_bytes: Option<u64>,
-    pub(super) open_fds: Option<u64>,
-    pub(super) fds_max: Option<u64>,
+pub(crate) struct Usage {
+    pub(crate) cpu_seconds: Option<f64>,
+    pub(crate) resident_bytes: Option<u64>,
+    pub(crate) open_fds: Option<u64>,
+    pub(crate) fds_max: Option<u64>,
+    /// Most memory that the control group may have.
+    pub(crate) memory_max: Option<u64>,
 }
 
-pub(super) fn usage() -> Usage {
+pub(crate) fn usage() -> Usage {
     let read = |name: &str| fs::read_to_string(format!("/proc/self/{name}")).ok();
     Usage {
         cpu_seconds: read("stat").and_then(|stat| cpu_seconds(&stat)),
@@ -24,7 +27,24 @@ pub(super) fn usage() -> Usage {
         // would take milliseconds with ten thousand connections.
         open_fds: fs::metadata("/proc/self/fd").ok().map(|it| it.len()).filter(|&len| len > 0),
         fds_max: read("limits").and_then(|limits| fds_max(&limits)),
+        memory_max: read("cgroup").and_then(|groups| memory_max(&groups)),
     }
+}
+
+/// Only the processor time: one file.
+pub(crate) fn cpu() -> Option<f64> {
+    cpu_seconds(&fs::read_to_string("/proc/self/stat").ok()?)
+}
+
+/// The least `memory.max` of the process's control group (version 2) and those above it; `None`: nothing bounds it.
+fn memory_max(groups: &str) -> Option<u64> {
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let folders = Path::new("/sys/fs/cgroup").join(own);
+    let above = folders.ancestors().take_while(|it| it.starts_with("/sys/fs/cgroup"));
+    let max = |folder: &Path| {
+        fs::read_to_string(folder.join("memory.max")).ok()?.trim().parse::<u64>().ok()
+    };
+    above.filter_map(max).min()
 }
 
 /// User and system time of all threads: fields 14 and 15 of `proc_pid_stat(5)`.

@@ -1,6 +1,8 @@
 //! Checks of the text, after `promtool check metrics` and the format's own rules.
 
 use super::*;
+use crate::admin::MemoryBounds;
+use crate::admin::incident::CertificateStatus;
 use crate::config::meant::{Measure, Of, OrcaSensor, Sensor, Unit};
 use crate::interface::capacity::Source;
 use crate::lanes::LaneStatus;
@@ -15,6 +17,7 @@ use tiergate_core::admit::session::{Bounds, Sessions};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::{Cause, Quantile, ServiceTarget, Slots, Step, TargetState};
 use tiergate_core::gate::{Arrival, Gate, Verdict};
+use tiergate_core::headroom::FailureBound;
 use tiergate_core::names::{PoolId, RuleId, RuleKey};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Spec;
@@ -83,6 +86,10 @@ fn encoded(format: Format) -> String {
     counters.thread(0).request(Protocol::Http11);
     counters.thread(1).response(503);
     counters.thread(1).bad_request(431);
+    for (thread, took) in [(0, Some(Duration::from_millis(20))), (1, None)] {
+        let status = if took.is_some() { 200 } else { 503 };
+        counters.thread(thread).answers.count(ClassId(1), status, took);
+    }
     let server = |address: &str, health, outstanding| {
         let address = address.to_owned();
         ServerStatus { address, health, outstanding, ..ServerStatus::default() }
@@ -115,8 +122,29 @@ fn encoded(format: Format) -> String {
     let sensors = Arc::new(Sensors::new(measures.map(sensor).into()));
     let (counters, refusals, version) = (&counters, &refusals, "0.1.0");
     let workers = vec![workers()];
-    Readings { snapshot, sessions, sensors, servers, workers, counters, refusals, version }
-        .encode(format)
+    let success = vec![(String::new(), "browse".to_owned(), -0.5)];
+    let failure = vec![(String::new(), FailureBound::Slots, 1.5)];
+    let buffers = Buffers { success, failure };
+    let certificate = CertificateStatus {
+        file: "/etc/shop.pem".to_owned(),
+        name: "shop.example".to_owned(),
+        expires_at_seconds: 1_900_000_000,
+    };
+    let bounds = MemoryBounds { buffers_max: 100, spool_max: 200, stored_max: 300 };
+    let in_force = InForce { is_enforced: true, certificates: vec![certificate], bounds };
+    Readings {
+        snapshot,
+        sessions,
+        sensors,
+        servers,
+        workers,
+        counters,
+        refusals,
+        buffers,
+        in_force,
+        version,
+    }
+    .encode(format)
 }
 
 /// Two workers of a pool, one of which is being started again.
@@ -178,7 +206,9 @@ fn every_sample_has_a_type_and_help_and_comes_once_and_together() {
                 assert!(closed.insert(family), "scattered: {line}");
                 current = family;
             }
-            assert!(value.is_finite() && value >= 0.0, "{line}");
+            // Only a buffer may be negative: the class is being shed.
+            let least = if name.ends_with("_buffer_ratio") { -1.0 } else { 0.0 };
+            assert!(value.is_finite() && value >= least, "{line}");
         }
     }
     assert!(series.len() > 150, "{}", series.len());
@@ -221,7 +251,7 @@ fn histograms_are_cumulative_and_end_in_their_count() {
             counts.insert((base, labels.trim_end_matches('}').to_owned()), value);
         }
     }
-    assert_eq!(histograms.len(), 8);
+    assert_eq!(histograms.len(), 10);
     for (key, buckets) in histograms {
         assert!(buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{key:?}: {buckets:?}");
         let last = *buckets.last().expect("at least +Inf");
@@ -256,6 +286,14 @@ fn the_values_are_the_gate_s_own() {
         r#"tiergate_workers_alive{pool="reports"} 1"#,
         r#"tiergate_worker_restarts_total{pool="reports"} 7"#,
         r#"tiergate_workers_share_in_force{pool="reports",share="deadline"} 0"#,
+        r#"tiergate_request_seconds_count{class="browse"} 1"#,
+        r#"tiergate_request_seconds_bucket{le="0.032768",class="browse"} 1"#,
+        r#"tiergate_responses_total{class="browse",code="200"} 1"#,
+        r#"tiergate_responses_total{class="browse",code="503"} 1"#,
+        r#"tiergate_success_buffer_ratio{class="browse"} -0.5"#,
+        r#"tiergate_failure_buffer_ratio{bound="slots"} 1.5"#,
+        r#"tiergate_certificate_expiry_timestamp_seconds{file="/etc/shop.pem",name="shop.example"} 1900000000"#,
+        "tiergate_spooled_max_bytes 200",
         "tiergate_rule_unmatched_total 3",
         "tiergate_shed_fraction 0.0",
         r#"tiergate_bad_requests_total{code="431"} 1"#,
