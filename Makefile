@@ -158,6 +158,29 @@ lint: ## Formatting, circular dependencies, clippy; licences and sources of depe
 deny: ## Licences, bans and sources of dependencies (needs cargo-deny)
 	$(CARGO) deny --locked check bans licenses sources
 
+.PHONY: audit
+audit: ## What is known of the dependencies' versions (needs the network), licences and sources; and a bill of materials (CycloneDX) in target/sbom
+	@scripts/audit.sh
+
+.PHONY: deb
+deb: ## The Debian package, target/package/tiergate.deb: of the stripped program, with unit, first policy, manual pages, completions
+	@$(CARGO) build --release --locked -p tiergate
+	@scripts/deb.sh
+
+.PHONY: deb-check
+deb-check: deb ## A fresh Debian: apt install, one edit, start, traffic, page, metrics, reload, upgrade, purge (needs root and the network)
+	@scripts/deb-check.sh
+
+.PHONY: image-check
+image-check: ## The container image: built where podman, buildah or docker runs, else its content is run in a folder (needs root)
+	@$(CARGO) build --release --locked -p tiergate
+	@scripts/image-check.sh
+
+.PHONY: site
+site: ## The documents as a site, in target/site (installs mdbook if it is missing)
+	@command -v mdbook >/dev/null || $(CARGO) install mdbook --no-default-features --features search --locked
+	@mdbook build docs
+
 .PHONY: fmt
 fmt: ## Formats all code
 	$(CARGO) fmt --all

@@ -53,7 +53,7 @@ id!(
 );
 id!(
     /// A policer, by its name.
-    PolicerId(u16), "policers", 65_536
+    PolicerId(u16), "policers", 65_535
 );
 id!(
     /// A pool, by its name.
@@ -87,6 +87,11 @@ impl LaneId {
 impl AdaptationId {
     /// None: what a rule says of requests that always get full quality, whatever their class does.
     pub const NONE: AdaptationId = AdaptationId(u8::MAX);
+}
+
+impl PolicerId {
+    /// None: what a rule says of requests that are subject to no rule's policer, whatever later rules say.
+    pub const NONE: PolicerId = PolicerId(u16::MAX);
 }
 
 impl ResourceId {

@@ -75,15 +75,14 @@ fn as_json(path: &Path, policy: &Result<Policy, ConfigError>) -> Value {
         }
         Err(ConfigError::Faults(errors)) => {
             let error = |it: &Fault| {
-                let Fault { line, column, key, message } = it;
-                json!({ "line": line, "column": column, "key": key, "message": message })
+                let Fault { file, line, column, key, message } = it;
+                json!({ "file": &**file, "line": line, "column": column, "key": key, "message": message })
             };
             let faults: Vec<Value> = errors.faults.iter().map(error).collect();
             json!({ "file": file, "valid": false, "warnings": [], "errors": faults, "more_errors": errors.more })
         }
         Err(fault) => {
-            let error =
-                json!({ "line": null, "column": null, "key": "", "message": fault.to_string() });
+            let error = json!({ "file": file, "line": null, "column": null, "key": "", "message": fault.to_string() });
             json!({ "file": file, "valid": false, "warnings": [], "errors": [error], "more_errors": 0 })
         }
     }
@@ -106,7 +105,8 @@ fn sound(path: &Path, is_here: bool) -> Result<Policy, ConfigError> {
     if faults.is_empty() {
         return Ok(policy);
     }
-    faults.sort_by_key(|it| (it.line, it.column));
+    let order = |file: &str| policy.sources.files.iter().position(|it| *it.name == *file);
+    faults.sort_by_key(|it| (order(&it.file), it.line, it.column));
     let file = path.to_string_lossy().into_owned();
     Err(ConfigError::Faults(Errors { file, faults, more: 0 }))
 }
@@ -116,11 +116,17 @@ fn all_warnings(policy: &Policy) -> Vec<String> {
         Some(whole) => (whole.as_ref(), policy.warnings.clone()),
         None => (policy, Vec::new()),
     };
-    warnings(whole).into_iter().chain(of_parts).collect()
+    let warnings = warnings(whole).into_iter().chain(of_parts);
+    warnings.map(|it| policy.redaction.redacted(&it).into_owned()).collect()
 }
 
 /// What a policy means, in words, warnings last. Where parts of it are only observed: those, and what is in force.
+/// Secrets of files are shown as the names of these.
 pub fn meaning(policy: &Policy, file: &str) -> String {
+    policy.redaction.redacted(&whole_meaning(policy, file)).into_owned()
+}
+
+fn whole_meaning(policy: &Policy, file: &str) -> String {
     let text = format!("{file} is a valid policy.\n");
     let Some(whole) = &policy.observed else {
         return text + &sections(policy, warnings(policy));

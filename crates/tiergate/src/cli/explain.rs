@@ -82,7 +82,9 @@ fn country(text: &str) -> Result<[u8; 2], String> {
 /// When the file cannot be read or has faults, or the question is none.
 pub fn explain_file(path: &Path, question: &Question) -> anyhow::Result<String> {
     let policy = load(path)?;
-    explain(&policy, &path.to_string_lossy(), question).map_err(anyhow::Error::msg)
+    let answer = explain(&policy, &path.to_string_lossy(), question).map_err(anyhow::Error::msg)?;
+    // What the policy compares a request with may be a secret.
+    Ok(policy.redaction.redacted(&answer).into_owned())
 }
 
 /// A request taken apart.
@@ -259,8 +261,9 @@ fn decided(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -
     };
     let rule = &policy.rules[index as usize];
     let mut text = format!(
-        "\nRule {} ({file}:{}) decides: {} → {}\n",
+        "\nRule {} ({}:{}) decides: {} → {}\n",
         rule.label(),
+        rule.file.as_deref().unwrap_or(file),
         rule.line,
         words::conditions(&rule.rule, policy),
         words::action(&rule.rule, policy)
@@ -407,8 +410,9 @@ fn near(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -> S
         let decides = rule.rule.sets(Output::Verdict) && rule.rule.conditions.len() > 1;
         decides.then(|| {
             format!(
-                "  rule {} ({file}:{}) → {}\n    no   {}: {}\n",
+                "  rule {} ({}:{}) → {}\n    no   {}: {}\n",
                 rule.label(),
+                rule.file.as_deref().unwrap_or(file),
                 rule.line,
                 words::action(&rule.rule, policy),
                 words::condition(failing, policy),

@@ -19,8 +19,7 @@ pub(super) fn faults(policy: &Policy, capacity: Capacity) -> Vec<Fault> {
     let asked: Vec<Wanted> = wanted.iter().map(|(_, wanted)| *wanted).collect();
     let fault = |it: Refused| {
         let (of, asked) = wanted[it.place];
-        let (line, column, key) = of.place.clone();
-        Fault { line, column, key, message: message(capacity, it, asked) }
+        of.place.clone().fault(message(capacity, it, asked))
     };
     refused(capacity, &asked).into_iter().map(fault).collect()
 }

@@ -1,11 +1,80 @@
 //! `tiergate import`: policies from the configuration files of other systems.
 
 use crate::config::{FILE_LEN_MAX, read_text};
-use crate::import::options_conf;
-use std::path::Path;
+use crate::import::{Imported, haproxy, nginx, options_conf};
+use std::path::{Path, PathBuf};
 
 /// Where the paper's Apache listens.
 pub const ORIGIN: &str = "127.0.0.1:8080";
+/// Most files that a pattern of `include` may mean.
+const FILES_MAX: usize = 256;
+
+/// What is imported.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum System {
+    /// nginx.conf, with the files that it includes
+    Nginx {
+        /// The nginx.conf, or a file of conf.d
+        file: PathBuf,
+    },
+    /// haproxy.cfg
+    Haproxy {
+        /// The haproxy.cfg
+        file: PathBuf,
+    },
+    /// The options.conf of DiffServer
+    Diffserver {
+        /// The options.conf
+        file: PathBuf,
+        /// The origin server
+        #[arg(long, value_name = "HOST:PORT", default_value = ORIGIN)]
+        origin: String,
+    },
+}
+
+/// Reads the file and returns the policy that means the same. What is not taken over is listed at its end, and counted on standard error.
+///
+/// # Errors
+/// When the file cannot be read, is too large, or has lines that mean nothing.
+pub fn import(system: &System) -> anyhow::Result<String> {
+    let Imported { policy, notes } = match system {
+        System::Diffserver { file, origin } => return options_conf(file, origin),
+        System::Nginx { file } => {
+            let text = read_text(file, FILE_LEN_MAX)?;
+            let open = |pattern: &str| included(file, pattern);
+            nginx::policy(&text, &file.to_string_lossy(), &open)?
+        }
+        System::Haproxy { file } => {
+            let text = read_text(file, FILE_LEN_MAX)?;
+            haproxy::policy(&text, &file.to_string_lossy(), &|name| std::env::var(name).ok())?
+        }
+    };
+    if !notes.is_empty() {
+        eprintln!(
+            "tiergate: {} lines were not taken over as they are: see the end of the policy",
+            notes.len()
+        );
+    }
+    Ok(policy)
+}
+
+/// The files that a pattern means, relative to the directory of the first.
+fn included(first: &Path, pattern: &str) -> Result<Vec<(String, String)>, String> {
+    let folder = first.parent().unwrap_or(Path::new(""));
+    let pattern = folder.join(pattern).to_string_lossy().into_owned();
+    let is_pattern = pattern.contains(['*', '?', '[']);
+    let paths = glob::glob(&pattern).map_err(|fault| format!("{pattern}: {}", fault.msg))?;
+    let mut files = Vec::new();
+    for path in paths.take(FILES_MAX) {
+        let path = path.map_err(|fault| fault.to_string())?;
+        let text = read_text(&path, FILE_LEN_MAX).map_err(|fault| fault.to_string())?;
+        files.push((path.to_string_lossy().into_owned(), text));
+    }
+    match files.is_empty() && !is_pattern {
+        true => Err(format!("{pattern} cannot be read")),
+        false => Ok(files),
+    }
+}
 
 /// Reads DiffServer's options.conf and returns the policy that means the same.
 ///

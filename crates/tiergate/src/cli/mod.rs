@@ -51,13 +51,10 @@ enum Command {
         #[command(flatten)]
         question: explain::Question,
     },
-    /// Convert DiffServer's options.conf to a policy, and print it
+    /// Make a policy of another system's configuration, and print it
     Import {
-        /// The options.conf
-        file: PathBuf,
-        /// The origin server
-        #[arg(long, value_name = "HOST:PORT", default_value = import::ORIGIN)]
-        origin: String,
+        #[command(subcommand)]
+        system: import::System,
     },
     /// Try a policy on simulated clients and a simulated server, in virtual time
     Simulate(Box<simulate::Options>),
@@ -113,7 +110,7 @@ pub fn main() -> ExitCode {
         }
         Command::Check(options) => check::run(&options),
         Command::Explain { file, question } => print(explain::explain_file(&file, &question)),
-        Command::Import { file, origin } => print(import::options_conf(&file, &origin)),
+        Command::Import { system } => print(import::import(&system)),
         Command::Simulate(options) => simulate::run(&options),
         Command::Calibrate(options) => calibrate::run(&options),
         #[cfg(feature = "degrade")]

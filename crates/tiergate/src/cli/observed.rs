@@ -88,8 +88,8 @@ fn rules(policy: &Policy, whole: &Policy) -> Vec<String> {
         let lost = rule.rule.outputs().filter(|output| !in_force.rule.sets(*output));
         let lost: Vec<String> = lost.map(|it| words::says(&rule.rule, it, whole)).collect();
         if !lost.is_empty() {
-            let (label, line) = (rule.label(), rule.line);
-            lines.push(format!("rule {label}  (line {line})  only: {}", lost.join(", ")));
+            let (label, place) = (rule.label(), rule.place());
+            lines.push(format!("rule {label}  ({place})  only: {}", lost.join(", ")));
         }
     }
     lines

@@ -25,9 +25,10 @@ pub(super) fn further(
         if setting.clone().next().is_some() {
             let line = match setting.find(|rule| rule.rule.matches(view)) {
                 Some(rule) => format!(
-                    "{}: rule {} ({file}:{}), {}",
+                    "{}: rule {} ({}:{}), {}",
                     words::says(&rule.rule, output, policy),
                     rule.label(),
+                    rule.file.as_deref().unwrap_or(file),
                     rule.line,
                     words::conditions(&rule.rule, policy)
                 ),

@@ -12,6 +12,7 @@ use crate::run::{self, ObservedSource, Process, Source};
 use crate::shared::Shared;
 use anyhow::Context as _;
 use notify::{RecursiveMode, Watcher};
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -59,7 +60,7 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS:PORT", requires = "origin")]
     admin: Option<SocketAddr>,
 
-    /// Reload when the policy file changes (not when certificates, keys or other files do)
+    /// Reload when the policy file or one that it includes changes (not when certificates, keys or other files do)
     #[arg(long, conflicts_with = "origin")]
     watch: bool,
 }
@@ -112,30 +113,49 @@ async fn beside(process: Arc<Process>, options: Options) -> anyhow::Result<()> {
 /// How long a file must be left alone before it is read: editors write in several steps.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// Reloads whenever the file changes, also when an editor or a mounted configuration replaces it.
+/// Reloads whenever a file of the policy changes, also when an editor or a mounted configuration replaces it, and when one
+/// that is included comes or goes.
 async fn watch(process: &Arc<Process>, path: &Path) -> anyhow::Result<()> {
-    // The folder is watched: a replaced file is another file.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new(".")).to_owned();
     let (changed, mut changes) = mpsc::channel(1);
+    let seen = changed.clone();
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         if event.is_ok_and(|event| !event.kind.is_access()) {
             // Full: a reload is due already.
             let _ = changed.try_send(());
         }
     })?;
-    watcher
-        .watch(&folder, RecursiveMode::NonRecursive)
-        .with_context(|| format!("cannot watch {}", folder.display()))?;
-    let mut known = std::fs::read(path).ok();
+    let mut watched = HashSet::new();
+    let mut known = Some((*process.shared.config.load().policy.sources).clone());
+    follow(&mut watcher, &mut watched, known.as_ref())?;
+    // A change between the start and the watch was seen by neither.
+    let _ = seen.try_send(());
     while changes.recv().await.is_some() {
         tokio::time::sleep(SETTLE).await;
         while changes.try_recv().is_ok() {}
-        let now = std::fs::read(path).ok();
+        let now = config::sources(path).ok();
         if now.is_some() && now != known {
             known = now;
+            if let Err(fault) = follow(&mut watcher, &mut watched, known.as_ref()) {
+                tracing::warn!("changes there will not be seen: {fault:#}");
+            }
             let process = process.clone();
             let _ = tokio::task::spawn_blocking(move || process.reload()).await;
+        }
+    }
+    Ok(())
+}
+
+/// Watches the folders of a policy's files, too. Folders, because a file that is replaced is another file.
+fn follow(
+    watcher: &mut impl Watcher,
+    watched: &mut HashSet<PathBuf>,
+    sources: Option<&config::Sources>,
+) -> anyhow::Result<()> {
+    for folder in sources.into_iter().flat_map(|sources| &sources.folders) {
+        if watched.insert(folder.clone()) {
+            watcher
+                .watch(folder, RecursiveMode::NonRecursive)
+                .with_context(|| format!("cannot watch {}", folder.display()))?;
         }
     }
     Ok(())

@@ -11,8 +11,7 @@ use std::path::Path;
 pub(super) fn faults(policy: &Policy) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut report = |steps: &[Step], message: String| {
-        let (line, column, key) = place_of(&policy.text, steps);
-        faults.push(Fault { line, column, key, message });
+        faults.push(place_of(&policy.sources, steps).fault(message));
     };
     for (index, listener) in policy.listeners.iter().enumerate() {
         let Some(settings) = &listener.tls else { continue };

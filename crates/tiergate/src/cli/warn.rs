@@ -70,7 +70,7 @@ const NO_MARKS: &str =
     "link.mark has no effect: no class is in the background, nor has `dscp` or `socket_priority`";
 
 fn name(rule: &PolicyRule) -> String {
-    format!("rule {} (line {})", rule.label(), rule.line)
+    format!("rule {} ({})", rule.label(), rule.place())
 }
 
 /// Why no request can ever match a rule, where that is certain.

@@ -58,7 +58,7 @@ pub(super) fn conditions(rule: &Rule, policy: &Policy) -> String {
 pub(super) fn rule(rule: &PolicyRule, policy: &Policy) -> String {
     let conditions = conditions(&rule.rule, policy);
     let action = action(&rule.rule, policy);
-    format!("{}  (line {})  {conditions} → {action}", rule.label(), rule.line)
+    format!("{}  ({})  {conditions} → {action}", rule.label(), rule.place())
 }
 
 /// What becomes of a request that a rule matches.
@@ -79,10 +79,11 @@ pub(super) fn says(rule: &Rule, output: Output, policy: &Policy) -> String {
     match output {
         Output::Verdict => verdict(rule, policy),
         Output::Policer => {
-            let policer = rule.policer.map(|policer| {
-                policy.plan.policer(policer).expect("the plan has those of its rules")
-            });
-            format!("policed by {}", policer.map_or("", |policer| &policer.name))
+            let policer = rule.policer.and_then(|policer| policy.plan.policer(policer));
+            match policer {
+                Some(policer) => format!("policed by {}", policer.name),
+                None => "policed by no rule".to_owned(),
+            }
         }
         Output::Pool => {
             let words = rule.pool.map(|to| route::words(to, &policy.plan));

@@ -2,10 +2,10 @@
 
 use super::error::{ConfigError, Errors};
 use super::kind::list;
-use super::load::read_text;
 use super::place::{At, File, Place};
 use super::section::{Kind, section, table};
 use super::sensor::{self, Sensor, SensorKeys, sensors};
+use super::text::read_text;
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
 

@@ -219,7 +219,7 @@ pub(super) fn classes(
         let trigger = |raw| trigger(raw, index, (&names, &ids));
         let class = Class {
             name: names[index].clone(),
-            policer: raw.police.and_then(|police| policers.find(police, &own, None)),
+            policer: raw.police.and_then(|police| policers.of_place(police, &own)),
             deadline: raw.deadline.unwrap_or(if raw.background {
                 Class::DEADLINE_BACKGROUND
             } else {

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Most faults of one file that are reported; the rest are counted.
 pub(super) const FAULTS_MAX: usize = 100;
@@ -10,6 +11,8 @@ pub(super) const FAULTS_MAX: usize = 100;
 /// One fault of a policy file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
+    /// The file's name: the policy's, or that of one that it includes.
+    pub file: Arc<str>,
     /// Line, from 1.
     pub line: usize,
     /// Column in characters, from 1.
@@ -21,7 +24,28 @@ pub struct Fault {
     pub message: String,
 }
 
-/// All faults of a policy file, in the order of the file. Never empty.
+/// A place of a policy, for messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// The file's name.
+    pub file: Arc<str>,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// The key as a path.
+    pub key: String,
+}
+
+impl Spot {
+    /// What is wrong here.
+    pub fn fault(self, message: String) -> Fault {
+        let Spot { file, line, column, key } = self;
+        Fault { file, line, column, key, message }
+    }
+}
+
+/// All faults of a policy, in the order of its files. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Errors {
     /// The file's name as given.
@@ -37,7 +61,7 @@ impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, fault) in self.faults.iter().enumerate() {
             let separator = if index > 0 { "\n" } else { "" };
-            write!(f, "{separator}{}:{}:{}: ", self.file, fault.line, fault.column)?;
+            write!(f, "{separator}{}:{}:{}: ", fault.file, fault.line, fault.column)?;
             if !fault.key.is_empty() {
                 write!(f, "{}: ", fault.key)?;
             }

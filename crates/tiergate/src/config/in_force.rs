@@ -97,7 +97,7 @@ impl ObservedParts {
                 take_control(&mut own.control);
                 own.mode.is_observe()
             }
-            None => false,
+            Some(Police::None) | None => false,
         };
         if is_observed {
             *police = None;

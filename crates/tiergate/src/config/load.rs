@@ -1,13 +1,17 @@
 //! Policies from texts and files.
 
-use super::environment;
-use super::error::{ConfigError, Errors, shortened};
+use super::environment::{self, Outside};
+use super::error::{ConfigError, Errors};
 use super::meant::Measure;
+use super::merge::{Step, document, place_of};
 use super::place::{File, Place};
 use super::policy::{Policy, Root};
 use super::refusal::PAGE_LEN_MAX;
 use super::section::{Kind, table};
 use super::sides::policy;
+use super::source::Sources;
+use super::sources::{self, INCLUDE, report};
+use super::text::{FILE_LEN_MAX, read_all, read_text};
 use crate::admin::AdminTokens;
 use crate::geo::Geo;
 use crate::interface::capacity;
@@ -16,17 +20,14 @@ use crate::session::settings::Recognised;
 use crate::session::token::Secrets;
 use crate::tokens::Credentials;
 use std::collections::HashMap;
-use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tiergate_core::names::Names;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 /// The name of standard input.
 pub(crate) const STANDARD_INPUT: &str = "-";
-/// Longest file that is read as a policy: some hundred thousand rules.
-pub(crate) const FILE_LEN_MAX: u64 = 32 << 20;
 
 /// Reads a policy from its text. `file_name` is used in messages, and its directory is where relative
 /// file names begin. Nothing is opened: certificates are checked where TLS is set up, and
@@ -46,43 +47,58 @@ pub fn parse(text: &str, file_name: &str) -> Result<Policy, Errors> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_with(text: &str, file_name: &str, names: &mut Names) -> Result<Policy, Errors> {
-    parse_in(text, file_name, names, &|name| std::env::var(name).ok())
+    let environment = |name: &str| std::env::var(name).ok();
+    parse_from(text, file_name, names, Outside { environment: &environment, disk: false })
 }
 
-/// The same, with an environment that is given.
-pub(super) fn parse_in(
+/// The same, with what is outside given.
+pub(super) fn parse_from(
     text: &str,
     file_name: &str,
     names: &mut Names,
-    environment: &dyn Fn(&str) -> Option<String>,
+    outside: Outside<'_>,
 ) -> Result<Policy, Errors> {
-    let file = File::new(file_name, text);
-    let (document, syntax) = DeTable::parse_recoverable(text);
-    for fault in syntax {
-        let span = fault.span().unwrap_or_default();
-        let message = match (fault.message().trim(), text.get(span.clone())) {
-            ("duplicate key", Some(key)) => {
-                format!("`{}` stands here a second time; leave one out", shortened(key))
-            }
-            (message, _) => message.to_owned(),
-        };
-        Place::of(&file, String::new(), span.start).fault(message);
-    }
+    let sources = match outside.disk {
+        true => sources::read(file_name, text, outside.environment),
+        false => Sources::of(file_name, text),
+    };
+    let file = File::of(&sources);
+    let document = document(&sources, &file);
+    report(&sources, &file);
     if !file.is_sound() {
         return Err(file.errors(file_name));
     }
-    let mut root = DeValue::Table(document.into_inner());
+    let mut root = DeValue::Table(document);
     let place = Place::of(&file, String::new(), 0).of_value(&root);
-    environment::expand(&mut root, &place, environment);
+    environment::expand(&mut root, &place, outside);
     if !file.is_sound() {
         return Err(file.errors(file_name));
     }
-    let policy =
-        table::<Root>().read(&root, &place).and_then(|raw| policy(raw, &place, file_name, names));
-    policy.filter(|_| file.is_sound()).ok_or_else(|| file.errors(file_name))
+    let raw = table::<Root>().read(&root, &place);
+    drop(root);
+    if raw.as_ref().is_some_and(|raw| !outside.disk && !raw.include.is_empty()) {
+        place.fault_at(INCLUDE, "can only be read where the policy is a file");
+    }
+    let policy = raw.and_then(|raw| policy(raw, &place, file_name, names));
+    let policy = policy.filter(|_| file.is_sound()).ok_or_else(|| file.errors(file_name));
+    let mut policy = policy?;
+    (policy.warnings, policy.redaction) = {
+        let (mut warnings, redaction) = file.remarks();
+        warnings.append(&mut policy.warnings);
+        (warnings, redaction)
+    };
+    if outside.disk {
+        policy.text = sources.joined();
+        policy.sources = Arc::new(sources);
+    }
+    if let Some(whole) = &mut policy.observed {
+        whole.redaction = policy.redaction.clone();
+        whole.sources = policy.sources.clone();
+    }
+    Ok(policy)
 }
 
-/// Reads a policy file, or by `-` standard input, and the page, the secrets and the databases that it names; what the interface carries that it names; sees to it
+/// Reads a policy file, or by `-` standard input, the files that it includes, and the page, the secrets and the databases that it names; what the interface carries that it names; sees to it
 /// that files can be made in the directory that it names for spooled bodies.
 ///
 /// # Errors
@@ -101,8 +117,9 @@ pub fn load_with(path: &Path, names: &mut Names) -> Result<Policy, ConfigError> 
         false => read_text(path, FILE_LEN_MAX)?,
     };
     let file_name = path.to_string_lossy();
-    let mut policy = parse_with(&text, &file_name, names).map_err(ConfigError::Faults)?;
-    policy.text = text;
+    let environment = |name: &str| std::env::var(name).ok();
+    let outside = Outside { environment: &environment, disk: true };
+    let mut policy = parse_from(&text, &file_name, names, outside).map_err(ConfigError::Faults)?;
     let (identity, warnings) = (&policy.identity, &mut policy.warnings);
     let (keys, token, mut faults) = (&identity.keys, identity.token.as_ref(), Faults::new());
     policy.credentials = Arc::new(Credentials::load(keys, token, warnings, &mut faults));
@@ -149,44 +166,36 @@ pub fn load_with(path: &Path, names: &mut Names) -> Result<Policy, ConfigError> 
         denial.page_html = pages.get(&file.path).cloned();
     }
     if !faults.is_empty() {
-        return Err(ConfigError::Faults(at_files(path, &policy.text, faults)));
+        return Err(ConfigError::Faults(at_files(path, &policy, faults)));
     }
     if let Some(page) = &policy.refusal_page {
-        policy.refusal.page_html = Some(read_text(page, PAGE_LEN_MAX)?);
+        let read = read_text(page, PAGE_LEN_MAX).map_err(|fault| {
+            let at = place_of(&policy.sources, &[Step::Key("refusal"), Step::Key("page_html")]);
+            let faults = vec![at.fault(fault.to_string())];
+            ConfigError::Faults(Errors { file: file_name.into_owned(), faults, more: 0 })
+        });
+        policy.refusal.page_html = Some(read?);
     }
     Ok(policy)
 }
 
-/// Faults of files that the policy names, at the lines that name them.
-fn at_files(path: &Path, text: &str, wrong: Faults) -> Errors {
-    let name = path.to_string_lossy();
-    let file = File::new(&name, text);
-    for (NamedFile { key, at, .. }, message) in wrong {
-        Place::of(&file, key, at).fault(message);
-    }
-    file.errors(&name)
-}
-
-/// The text of a file of at most `len_max` bytes.
+/// The policy's file and those that it includes, as they are now, right or wrong.
 ///
 /// # Errors
-/// When it cannot be read or is longer.
-pub(crate) fn read_text(path: &Path, len_max: u64) -> Result<String, ConfigError> {
-    let file =
-        std::fs::File::open(path).map_err(|cause| ConfigError::Read(path.to_owned(), cause))?;
-    read_all(file, path, len_max)
+/// When the first cannot be read.
+pub(crate) fn sources(path: &Path) -> Result<Sources, ConfigError> {
+    let text = read_text(path, FILE_LEN_MAX)?;
+    Ok(sources::read(&path.to_string_lossy(), &text, &|name| std::env::var(name).ok()))
 }
 
-/// The text of what comes from there.
-fn read_all(from: impl Read, path: &Path, len_max: u64) -> Result<String, ConfigError> {
-    let fault = |cause| ConfigError::Read(path.to_owned(), cause);
-    let mut text = String::new();
-    // One byte more than allowed tells a file that is too long from one that just fits.
-    from.take(len_max + 1).read_to_string(&mut text).map_err(fault)?;
-    match text.len() as u64 > len_max {
-        true => Err(ConfigError::TooLarge(PathBuf::from(path), len_max)),
-        false => Ok(text),
+/// Faults of files that the policy names, at the lines that name them.
+fn at_files(path: &Path, policy: &Policy, wrong: Faults) -> Errors {
+    let name = path.to_string_lossy();
+    let file = File::of(&policy.sources);
+    for (NamedFile { key, at, .. }, message) in wrong {
+        Place::of(&file, key, at).fault(policy.redaction.redacted(&message));
     }
+    file.errors(&name)
 }
 
 impl Policy {

@@ -5,7 +5,7 @@
 //! docs/configuration.md ([`reference`]). Beside it is what the table becomes in the types that the
 //! gateway uses, and how `tiergate check` says it in words.
 //!
-//! TOML text → values with their places (`toml`) → tables as written ([`section`](mod@section): types, bounds, defaults)
+//! TOML texts (the file, and those that it includes: `sources`) → values with their places (`toml`), `merge`d → tables as written ([`section`](mod@section): types, bounds, defaults)
 //! → [`Policy`] (references, bounds between keys). Each step goes on after a fault, so that all faults of
 //! a file are reported at once.
 
@@ -34,6 +34,7 @@ mod load;
 mod lookup;
 pub mod meant;
 mod meets;
+mod merge;
 mod mode;
 mod observed_parts;
 pub(crate) mod origin;
@@ -44,6 +45,7 @@ pub(crate) mod policer;
 mod policy;
 mod pool;
 pub(crate) mod quantities;
+mod redaction;
 mod refusal;
 pub(crate) mod resource;
 mod reverse_dns;
@@ -64,8 +66,11 @@ pub(crate) mod shedding;
 pub(crate) mod show;
 mod sides;
 pub(crate) mod slots;
+mod source;
+mod sources;
 mod splits;
 mod stored;
+mod text;
 mod timeouts;
 mod transmit;
 mod values;
@@ -74,9 +79,12 @@ mod workers_values;
 
 pub(crate) use agent_file::load_agent;
 pub(crate) use error::instead;
-pub use error::{ConfigError, Errors, Fault};
-pub(crate) use load::{FILE_LEN_MAX, read_text};
+pub use error::{ConfigError, Errors, Fault, Spot};
+pub(crate) use load::sources;
 pub use load::{load, load_with, parse, parse_with};
 pub(crate) use lookup::class_name;
-pub(crate) use place::{Step, place_of};
+pub(crate) use merge::{Step, place_of};
+pub use redaction::Redaction;
 pub use schema::{reference, schema, tables};
+pub use source::{Source, Sources};
+pub(crate) use text::{FILE_LEN_MAX, read_text};

@@ -1,59 +1,115 @@
 //! Where the values of a policy file are, and the faults found there.
 
-use super::error::{Errors, FAULTS_MAX, Fault, shortened};
+use super::error::{Errors, FAULTS_MAX, Spot, shortened};
+use super::redaction::Redaction;
+use super::source::{Source, Sources};
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use toml::de::{DeTable, DeValue};
+use std::sync::Arc;
+use toml::de::DeValue;
 
-/// A policy file while it is read.
+/// The files of a policy while they are read.
 #[derive(Debug)]
 pub(super) struct File {
+    parts: Vec<Part>,
+    found: RefCell<Found>,
+}
+
+/// One of the files. A place is a byte of all their texts, one behind the other.
+#[derive(Debug)]
+struct Part {
+    name: Arc<str>,
     /// Where relative file names begin.
     directory: PathBuf,
-    text: String,
+    text: Arc<str>,
+    begin: usize,
     /// The byte at which each line begins.
     lines: Vec<usize>,
+}
+
+/// What was found while reading.
+#[derive(Debug, Default)]
+struct Found {
     /// Byte, key and message.
-    faults: RefCell<Vec<(usize, String, String)>>,
+    faults: Vec<(usize, String, String)>,
+    /// What the operator should know.
+    warnings: Vec<String>,
+    secrets: Redaction,
+    /// Where the values are that have secrets in them.
+    secret_at: HashSet<usize>,
+}
+
+impl Part {
+    fn of(source: &Source) -> Part {
+        let Source { name, text, begin } = source;
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        Part {
+            name: name.clone(),
+            directory: Path::new(&**name).parent().unwrap_or(Path::new("")).to_owned(),
+            lines: std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect(),
+            text: text.clone(),
+            begin: *begin,
+        }
+    }
+
+    /// Line and column in characters of a byte of all texts, both from 1.
+    fn line_and_column(&self, at: usize) -> (usize, usize) {
+        let at = at - self.begin;
+        let line = self.lines.partition_point(|start| *start <= at);
+        let before = self.text.get(self.lines[line - 1]..at).unwrap_or_default();
+        (line, before.chars().count() + 1)
+    }
 }
 
 impl File {
     /// A file without faults so far.
     pub(super) fn new(name: &str, text: &str) -> Rc<Self> {
-        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
-        Rc::new(File {
-            directory: Path::new(name).parent().unwrap_or(Path::new("")).to_owned(),
-            text: text.to_owned(),
-            lines: std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect(),
-            faults: RefCell::default(),
-        })
+        Self::of(&Sources::of(name, text))
+    }
+
+    /// The files of a policy, without faults so far.
+    pub(super) fn of(sources: &Sources) -> Rc<Self> {
+        let parts = sources.files.iter().map(Part::of).collect();
+        Rc::new(File { parts, found: RefCell::default() })
     }
 
     /// Whether no fault was found so far.
     pub(super) fn is_sound(&self) -> bool {
-        self.faults.borrow().is_empty()
+        self.found.borrow().faults.is_empty()
     }
 
-    /// The faults in the order of the file; to be called only if there are any.
+    /// The faults in the order of the files; to be called only if there are any.
     pub(super) fn errors(&self, name: &str) -> Errors {
-        let mut found = self.faults.take();
+        let Found { faults: mut found, secrets, .. } = self.found.take();
         found.sort_by_key(|(at, ..)| *at);
         let more = found.len().saturating_sub(FAULTS_MAX);
         found.truncate(FAULTS_MAX);
-        let fault = |(at, key, message)| {
-            let (line, column) = self.line_and_column(at);
-            Fault { line, column, key, message }
+        let fault = |(at, key, message): (_, String, String)| {
+            let key = secrets.redacted(&key).into_owned();
+            self.spot(at, key).fault(secrets.redacted(&message).into_owned())
         };
         Errors { file: name.to_owned(), faults: found.into_iter().map(fault).collect(), more }
     }
 
-    /// Line and column in characters of a byte, both from 1.
-    fn line_and_column(&self, at: usize) -> (usize, usize) {
-        let line = self.lines.partition_point(|start| *start <= at);
-        let before = self.text.get(self.lines[line - 1]..at).unwrap_or_default();
-        (line, before.chars().count() + 1)
+    /// The warnings and secrets that were found.
+    pub(super) fn remarks(&self) -> (Vec<String>, Redaction) {
+        let found = self.found.borrow();
+        (found.warnings.clone(), found.secrets.clone())
+    }
+
+    /// The file that a byte is in.
+    fn part(&self, at: usize) -> &Part {
+        let index = self.parts.partition_point(|part| part.begin <= at);
+        &self.parts[index.max(1) - 1]
+    }
+
+    fn spot(&self, at: usize, key: String) -> Spot {
+        let part = self.part(at);
+        let (line, column) = part.line_and_column(at);
+        Spot { file: part.name.clone(), line, column, key }
     }
 }
 
@@ -116,7 +172,14 @@ impl Place {
 
     /// Reports a fault here.
     pub(super) fn fault(&self, message: impl Into<String>) {
-        self.file.faults.borrow_mut().push((self.at, self.key.clone(), message.into()));
+        let (mut found, mut message) = (self.file.found.borrow_mut(), message.into());
+        // What the message repeats of a secret could be too short to be recognised.
+        if found.secret_at.contains(&self.at)
+            && let Some((expected, _)) = message.split_once(", got ")
+        {
+            message = format!("{expected}, got something else");
+        }
+        found.faults.push((self.at, self.key.clone(), message));
     }
 
     /// Reports a fault at a key of this table.
@@ -134,52 +197,40 @@ impl Place {
         self.file.is_sound()
     }
 
-    /// The line, from 1.
-    pub(super) fn line(&self) -> usize {
-        self.file.line_and_column(self.at).0
+    /// Reports what the operator should know.
+    pub(super) fn warn(&self, message: String) {
+        self.file.found.borrow_mut().warnings.push(message);
     }
 
-    /// Line and column, both from 1.
-    pub(super) fn position(&self) -> (usize, usize) {
-        self.file.line_and_column(self.at)
+    /// Takes a part of the value here for a secret; `shown` is what people see in its place.
+    pub(super) fn hide(&self, secret: &str, shown: &str) {
+        let mut found = self.file.found.borrow_mut();
+        found.secrets.add(secret, shown);
+        found.secret_at.insert(self.at);
+    }
+
+    /// The place for messages.
+    pub(super) fn spot(&self) -> Spot {
+        self.file.spot(self.at, self.key.clone())
+    }
+
+    /// Another place of the policy, for a message.
+    pub(super) fn elsewhere(&self, at: usize) -> String {
+        let Spot { file, line, column, .. } = self.file.spot(at, String::new());
+        format!("{file}:{line}:{column}")
+    }
+
+    /// The file, if it is not the policy's first, and the line, from 1.
+    pub(super) fn file_and_line(&self) -> (Option<Arc<str>>, usize) {
+        let part = self.file.part(self.at);
+        let included = (part.begin > 0).then(|| part.name.clone());
+        (included, part.line_and_column(self.at).0)
     }
 
     /// The path of a file that the policy names.
     pub(super) fn file(&self, name: &str) -> PathBuf {
-        self.file.directory.join(name)
+        self.file.part(self.at).directory.join(name)
     }
-}
-
-/// A step on the way to a value of a file.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Step {
-    /// A key of a table.
-    Key(&'static str),
-    /// An element of a list, from 0.
-    Element(usize),
-}
-
-/// Line, column and key of a value of a policy's text; as far as the text has it.
-pub(crate) fn place_of(text: &str, steps: &[Step]) -> (usize, usize, String) {
-    let file = File::new("", text);
-    let root = DeValue::Table(DeTable::parse_recoverable(text).0.into_inner());
-    let mut place = Place::of(&file, String::new(), 0);
-    let mut value = Some(&root);
-    for step in steps {
-        let next = match (step, value) {
-            (Step::Key(key), Some(DeValue::Table(table))) => table.get(*key),
-            (Step::Element(index), Some(DeValue::Array(list))) => list.get(*index),
-            _ => None,
-        };
-        let at = next.map_or(place.at, |it| it.span().start);
-        place = match step {
-            Step::Key(key) => place.key_at(key, at),
-            Step::Element(index) => place.element_at(*index, at),
-        };
-        value = next.map(|it| it.get_ref());
-    }
-    let (line, column) = place.position();
-    (line, column, place.key)
 }
 
 /// A value and its place.

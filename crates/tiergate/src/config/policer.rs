@@ -98,6 +98,8 @@ pub(super) enum PerWhat {
 pub(super) enum Police {
     Named(String),
     Own(OwnPolicer),
+    /// None, whatever later rules say.
+    None,
 }
 
 /// A policer's name, or the policer itself.
@@ -110,13 +112,18 @@ impl Kind for PoliceKind {
         match value {
             DeValue::String(name) => Some(Police::Named(name.to_string())),
             DeValue::Table(_) => table().read(value, place).map(Police::Own),
-            _ => wrong(value, place, "a policer's name, or { rate = \"60/s\", burst = 20 }"),
+            DeValue::Boolean(false) => Some(Police::None),
+            _ => wrong(
+                value,
+                place,
+                "a policer's name, or { rate = \"60/s\", burst = 20 }, or false",
+            ),
         }
     }
 
     fn schema(&self, definitions: &mut Definitions) -> Json {
         let own = table::<OwnPolicer>().schema(definitions);
-        json!({ "anyOf": [{ "type": "string" }, own] })
+        json!({ "anyOf": [{ "type": "string" }, { "const": false }, own] })
     }
 }
 
@@ -195,6 +202,11 @@ impl<'n> Policers<'n> {
         }
     }
 
+    /// The policer of a class or of all requests, where `false` is the same as none.
+    pub(super) fn of_place(&mut self, police: At<Police>, own: &str) -> Option<PolicerId> {
+        self.find(police, own, None).filter(|id| *id != PolicerId::NONE)
+    }
+
     /// The policer that is meant; `own`: what one is called that has no name, and what it is known by if
     /// that is not the same.
     pub(super) fn find(
@@ -207,6 +219,7 @@ impl<'n> Policers<'n> {
         let names = || self.settings.iter().map(|policer| policer.name.as_str());
         let index = match value {
             Police::Named(name) => find("policer", &name, names().take(self.named), &place)?,
+            Police::None => return Some(PolicerId::NONE),
             Police::Own(raw) => {
                 if names().any(|known| known == own) {
                     place.fault(format!("a policer is called {own:?}; give it another name"));

@@ -18,6 +18,7 @@ use super::origin::{Origin, OriginKeys, origin};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, PolicerKeys, Policers};
 use super::pool::{PoolKeys, pools};
+use super::redaction::Redaction;
 use super::refusal::{Refusal, RefusalConnection, RefusalKeys, refusal};
 use super::resource::{ResourceKeys, resources};
 use super::reverse_dns::{ReverseDns, reverse_dns};
@@ -30,6 +31,8 @@ use super::section::{Kind, defaults, section, table};
 use super::sensor::{self, Sensor, SensorKeys, sensors};
 use super::session::{SessionKeys, session};
 use super::shedding::Shedding;
+use super::source::Sources;
+use super::sources;
 use super::timeouts::Timeouts;
 use super::values::{AddressOrFalse, FILE_TO_READ, NETWORK, TEXT, whole};
 use super::workers::{Workers, workers};
@@ -65,6 +68,8 @@ section! {
         /// Whether the policy is in force, `"enforce"`; or only [observed](#mode-parts-of-a-policy-that-are-observed), `"observe"`: every
         /// request is let through at once.
         mode: Mode = MODE.or("enforce");
+        /// [Further files](#several-files) of this policy: names or patterns such as `"conf.d/*.toml"`, relative to this file's directory.
+        include: Vec<String> = list(TEXT, sources::LIST_LEN_MAX, "files").plain().or_none("none");
         /// Sockets that clients connect to.
         listener: Vec<At<ListenerKeys>> =
             list(table(), listener::COUNT_MAX, "listeners").or_none("one at `127.0.0.1:8080`");
@@ -195,8 +200,12 @@ pub struct Policy {
     pub refusal_page: Option<PathBuf>,
     /// The file's name as given; empty without a file.
     pub file: PathBuf,
-    /// The file's text; empty without a file.
+    /// The file's text, with those that it includes; empty without a file.
     pub text: String,
+    /// Its files as they were read.
+    pub sources: Arc<Sources>,
+    /// The secrets in its texts, which are not to be shown.
+    pub redaction: Redaction,
     /// The whole of the file where parts of it are only observed: this policy is what is in force, without them.
     pub observed: Option<Box<Policy>>,
     /// Whether the whole of it is only observed, so that in force every request is let through.
@@ -351,7 +360,7 @@ pub(super) fn meant(
     );
     link.mark(&mut classes.list);
     policers.share_out(&classes);
-    let site_policer = raw.police.and_then(|police| policers.find(police, "site", None));
+    let site_policer = raw.police.and_then(|police| policers.of_place(police, "site"));
     // What no rule names is not in the background unless the policy says so.
     let foreground = classes.list.iter().filter(|class| !class.background).count();
     let last = classes.ids.get(foreground.saturating_sub(1)).copied().unwrap_or_default();
@@ -445,6 +454,8 @@ pub(super) fn meant(
         refusal_page,
         file: PathBuf::new(),
         text: String::new(),
+        sources: Arc::default(),
+        redaction: Redaction::default(),
         observed: None,
         is_all_observed: false,
         trusted: raw.trusted,

@@ -118,7 +118,8 @@ section! {
         refuse: Option<Refuse> = RefuseKind.optional("`false`");
         /// Longest time that it waits, instead of its class's `deadline`; needs `class`.
         deadline: Option<Duration> = TIME.optional("the class's");
-        /// The policer that it is subject to: its name, or `{ rate = "60/s", burst = 10 }`; beyond it 429.
+        /// The policer that it is subject to: its name, or `{ rate = "60/s", burst = 10 }`; beyond it 429. `false`: no policer of a
+        /// later rule; its class's is beside it.
         police: Option<At<Police>> = PoliceKind.placed().optional("none");
         /// The pool that takes it, instead of its class's; `"default"`: that of `[origin]`. Or several with weights,
         /// `{ stable = 95, canary = 5 }`: see [pools by weight](#pools-by-weight).

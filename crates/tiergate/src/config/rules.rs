@@ -11,6 +11,7 @@ use super::resource::Resources;
 use super::route::route;
 use super::rule::{RuleKeys, conditions};
 use std::collections::HashSet;
+use std::sync::Arc;
 use tiergate_core::class::ClassId;
 use tiergate_core::classify::Classifier;
 use tiergate_core::classify::flow::Flow;
@@ -23,6 +24,8 @@ use tiergate_core::names::{RuleIdentities, RuleKey};
 pub struct PolicyRule {
     /// Its number in the file, from 1.
     pub number: usize,
+    /// The file that it is in, if that is one that the policy's file includes.
+    pub file: Option<Arc<str>>,
     /// The line that it begins on, from 1.
     pub line: usize,
     /// Its name, if it has one.
@@ -39,6 +42,14 @@ impl PolicyRule {
         match &self.name {
             Some(name) => format!("{} {name}", self.number),
             None => self.number.to_string(),
+        }
+    }
+
+    /// Where it begins: `line 7`, or `line 7 of conf.d/shop.toml`.
+    pub fn place(&self) -> String {
+        match &self.file {
+            Some(file) => format!("line {} of {file}", self.line),
+            None => format!("line {}", self.line),
         }
     }
 }
@@ -94,7 +105,8 @@ pub(super) fn rules(
             let own_key = name.is_none().then(|| format!("rule.{key}").into());
             references.policers.find(police, &own, own_key)
         });
-        ((PolicyRule { number, line: place.line(), name, rule, denial }, place), key)
+        let (file, line) = place.file_and_line();
+        ((PolicyRule { number, file, line, name, rule, denial }, place), key)
     };
     raw.into_iter().enumerate().map(resolved).unzip()
 }

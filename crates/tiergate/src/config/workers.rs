@@ -1,5 +1,6 @@
 //! `workers` of the origin and of a pool: the processes that serve it, and what they have of the processors.
 
+use super::error::Spot;
 use super::kind::{Choice, Scalar, list};
 use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section, table};
@@ -96,7 +97,7 @@ pub struct Workers {
     /// What they have of processors and disk.
     pub shares: Shares,
     /// Line and column of the table's `scheduling`, or of the table, and its key: for what only the machine can refuse.
-    pub place: (usize, usize, String),
+    pub place: Spot,
 }
 
 /// Which processes serve a pool.
@@ -214,8 +215,7 @@ pub(super) fn workers(
 ) -> Option<Workers> {
     let shares = shares(&raw, &place);
     let named = place.key("scheduling");
-    let (line, column) = named.position();
-    let at = (line, column, named.key);
+    let at = named.spot();
     let processes = processes(raw, servers, &shares, &place)?;
     Some(Workers { pool: pool.to_owned(), processes, shares, place: at })
 }

@@ -1,0 +1,121 @@
+//! The files of a policy as one: lists of tables one behind the other, tables together, and each other key once.
+
+use super::error::{Spot, shortened};
+use super::place::{File, Place};
+use super::source::Sources;
+use std::rc::Rc;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The one document that all files are, with places in the texts of all, one behind the other; reports what is no TOML, and keys that two files have.
+pub(super) fn document<'t>(sources: &'t Sources, file: &Rc<File>) -> DeTable<'t> {
+    let mut whole = DeTable::new();
+    for (index, source) in sources.files.iter().enumerate() {
+        let (document, syntax) = DeTable::parse_recoverable(&source.text);
+        for fault in syntax {
+            let span = fault.span().unwrap_or_default();
+            let message = match (fault.message().trim(), source.text.get(span.clone())) {
+                ("duplicate key", Some(key)) => {
+                    format!("`{}` stands here a second time; leave one out", shortened(key))
+                }
+                (message, _) => message.to_owned(),
+            };
+            Place::of(file, String::new(), source.begin + span.start).fault(message);
+        }
+        let mut document = moved_table(document.into_inner(), source.begin);
+        if index == 0 {
+            whole = document;
+            continue;
+        }
+        // What it includes is among the sources.
+        document.remove("include");
+        let root = Place::of(file, String::new(), source.begin);
+        merge(&mut whole, document, &root, true);
+    }
+    whole
+}
+
+/// A step on the way to a value of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// A key of a table.
+    Key(&'static str),
+    /// An element of a list, from 0.
+    Element(usize),
+}
+
+/// The place of a value of a policy; as far as its files have it.
+pub(crate) fn place_of(sources: &Sources, steps: &[Step]) -> Spot {
+    let file = File::of(sources);
+    let root = DeValue::Table(document(sources, &file));
+    let mut place = Place::of(&file, String::new(), 0);
+    let mut value = Some(&root);
+    for step in steps {
+        let next = match (step, value) {
+            (Step::Key(key), Some(DeValue::Table(table))) => table.get(*key),
+            (Step::Element(index), Some(DeValue::Array(list))) => list.get(*index),
+            _ => None,
+        };
+        let at = next.map_or(place.at, |it| it.span().start);
+        place = match step {
+            Step::Key(key) => place.key_at(key, at),
+            Step::Element(index) => place.element_at(*index, at),
+        };
+        value = next.map(|it| it.get_ref());
+    }
+    place.spot()
+}
+
+/// Adds what a further file has to what those before have. `is_top`: it is the file itself, of which lists of tables are lengthened.
+fn merge<'t>(whole: &mut DeTable<'t>, further: DeTable<'t>, place: &Place, is_top: bool) {
+    for (key, value) in further {
+        let here = place.key_at(key.get_ref(), key.span().start);
+        let Some(known) = whole.get_mut(&**key.get_ref()) else {
+            whole.insert(key, value);
+            continue;
+        };
+        let first = known.span().start;
+        match (known.get_mut(), value.into_inner()) {
+            (DeValue::Table(known), DeValue::Table(value)) => merge(known, value, &here, false),
+            (DeValue::Array(known), DeValue::Array(value))
+                if is_top && is_of_tables(known.iter()) && is_of_tables(value.iter()) =>
+            {
+                for element in value {
+                    known.push(element);
+                }
+            }
+            _ => here.fault(format!(
+                "is set at {} already; leave one of them out",
+                here.elsewhere(first)
+            )),
+        }
+    }
+}
+
+fn is_of_tables<'v, 't: 'v>(mut list: impl Iterator<Item = &'v Spanned<DeValue<'t>>>) -> bool {
+    list.all(|it| it.get_ref().is_table())
+}
+
+/// The same with places that begin at a byte.
+fn moved_table(table: DeTable<'_>, begin: usize) -> DeTable<'_> {
+    if begin == 0 {
+        return table;
+    }
+    let entry = |(key, value): (Spanned<_>, _)| {
+        let span = key.span();
+        (Spanned::new(span.start + begin..span.end + begin, key.into_inner()), moved(value, begin))
+    };
+    table.into_iter().map(entry).collect()
+}
+
+fn moved(value: Spanned<DeValue<'_>>, begin: usize) -> Spanned<DeValue<'_>> {
+    let span = value.span();
+    let value = match value.into_inner() {
+        DeValue::Table(table) => DeValue::Table(moved_table(table, begin)),
+        DeValue::Array(list) => {
+            DeValue::Array(list.into_iter().map(|it| moved(it, begin)).collect())
+        }
+        plain => plain,
+    };
+    Spanned::new(span.start + begin..span.end + begin, value)
+}

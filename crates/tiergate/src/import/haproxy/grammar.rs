@@ -1,0 +1,182 @@
+//! The grammar of HAProxy's configuration: sections of lines, quotes, escapes, comments, variables of the environment.
+//!
+//! Source: HAProxy's configuration manual, §2.2 "Quoting and escaping"; written anew.
+
+use super::super::draft::{From, ImportFault};
+
+/// Most lines: as many as any real file has.
+const LINES_MAX: usize = 200_000;
+
+/// A line.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) words: Vec<String>,
+    pub(super) from: From,
+}
+
+impl Line {
+    /// The word at a place, or an empty text.
+    pub(super) fn word(&self, index: usize) -> &str {
+        self.words.get(index).map_or("", String::as_str)
+    }
+
+    /// The word behind another one.
+    pub(super) fn after(&self, word: &str) -> Option<&str> {
+        let place = self.words.iter().position(|it| it == word)?;
+        self.words.get(place + 1).map(String::as_str)
+    }
+}
+
+/// A section: `frontend`, `backend`, …
+#[derive(Clone, Debug)]
+pub(super) struct Section {
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) from: From,
+    pub(super) lines: Vec<Line>,
+}
+
+const SECTIONS: [&str; 16] = [
+    "global",
+    "defaults",
+    "frontend",
+    "backend",
+    "listen",
+    "peers",
+    "resolvers",
+    "userlist",
+    "mailers",
+    "cache",
+    "program",
+    "http-errors",
+    "ring",
+    "log-forward",
+    "crt-store",
+    "traces",
+];
+
+/// The sections of a file.
+///
+/// # Errors
+/// The first line that cannot be read.
+pub(super) fn read(
+    text: &str,
+    file: &str,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Vec<Section>, ImportFault> {
+    let mut sections: Vec<Section> = Vec::new();
+    let (mut whole, mut begin) = (String::new(), 1);
+    for (number, line) in (1..).zip(text.lines()) {
+        if number > LINES_MAX {
+            let message = format!("has more than {LINES_MAX} lines");
+            return Err(ImportFault { file: file.to_owned(), line: number, message });
+        }
+        if whole.is_empty() {
+            begin = number;
+        }
+        // A backslash at the end joins lines.
+        if let Some(joined) = line.strip_suffix('\\').filter(|it| !it.ends_with('\\')) {
+            whole += joined;
+            whole.push(' ');
+            continue;
+        }
+        whole += line;
+        let said = std::mem::take(&mut whole);
+        let from = From { file: file.to_owned(), line: begin, text: said.trim().to_owned() };
+        let words = words(&said, environment).map_err(|fault| from.fault(fault))?;
+        let Some(first) = words.first() else { continue };
+        if SECTIONS.contains(&first.as_str()) {
+            let name = words.get(1).cloned().unwrap_or_default();
+            sections.push(Section { kind: first.clone(), name, from, lines: Vec::new() });
+            continue;
+        }
+        // Conditions by the version of HAProxy are beyond what an import can know.
+        if first.starts_with('.') {
+            return Err(
+                from.fault("is a condition by HAProxy's version: leave the lines in that hold")
+            );
+        }
+        let Some(section) = sections.last_mut() else {
+            return Err(
+                from.fault("must be in a section: global, defaults, frontend, backend or listen")
+            );
+        };
+        section.lines.push(Line { words, from });
+    }
+    Ok(sections)
+}
+
+/// The words of a line.
+fn words(line: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Vec<String>, String> {
+    let (mut words, mut word, mut begun) = (Vec::new(), String::new(), false);
+    let mut letters = line.chars().peekable();
+    let mut quote = None;
+    while let Some(letter) = letters.next() {
+        match (letter, quote) {
+            ('\'', None) | ('"', None) => (quote, begun) = (Some(letter), true),
+            (it, Some(open)) if it == open => quote = None,
+            ('\\', None | Some('"')) => {
+                begun = true;
+                word.push(match letters.next() {
+                    Some('n') => '\n',
+                    Some('r') => '\r',
+                    Some('t') => '\t',
+                    Some(letter) => letter,
+                    None => return Err("ends in a backslash".to_owned()),
+                });
+            }
+            ('$', Some('"')) => {
+                let braced = letters.next_if_eq(&'{').is_some();
+                let mut name = String::new();
+                while let Some(it) = letters.next_if(|it| it.is_ascii_alphanumeric() || *it == '_')
+                {
+                    name.push(it);
+                }
+                if braced && letters.next_if_eq(&'}').is_none() {
+                    return Err("must close ${ with }".to_owned());
+                }
+                word += &environment(&name).unwrap_or_default();
+            }
+            ('#', None) if !begun => break,
+            (it, None) if it.is_whitespace() => {
+                if std::mem::take(&mut begun) {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+            (it, _) => {
+                begun = true;
+                word.push(it);
+            }
+        }
+    }
+    if quote.is_some() {
+        return Err("has a quote that is not closed".to_owned());
+    }
+    if begun {
+        words.push(word);
+    }
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_quotes_and_variables() {
+        let of = |name: &str| (name == "PORT").then(|| "80".to_owned());
+        let words = |line| words(line, &of);
+        assert_eq!(words("a  'b c' d\\ e # f").expect("right"), ["a", "b c", "d e"]);
+        assert_eq!(words("x\"a:${PORT}\"'$PORT' \"\"").expect("right"), ["xa:80$PORT", ""]);
+        assert!(words("a 'b").is_err() && words("a\\").is_err() && words("\"${A\"").is_err());
+    }
+
+    #[test]
+    fn sections_have_lines_with_numbers() {
+        let read = |text| read(text, "f", &|_| None);
+        let list = read("# x\nfrontend web\n bind :80 \\\n  ssl\n\nbackend b\n").expect("right");
+        assert_eq!((list.len(), list[0].lines[0].from.line), (2, 3));
+        assert_eq!(list[0].lines[0].words, ["bind", ":80", "ssl"]);
+        assert_eq!(read("\nbind :80").expect_err("no section").line, 2);
+    }
+}

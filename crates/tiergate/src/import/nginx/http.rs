@@ -1,0 +1,266 @@
+//! What an `http` block says once for all of its servers: upstreams, zones, maps.
+
+use super::super::draft::{Draft, From, name};
+use super::grammar::Directive;
+use std::collections::BTreeMap;
+
+/// An `upstream`, or the server that a `proxy_pass` names.
+pub(super) struct Upstream {
+    /// Its name as a pool.
+    pub(super) pool: String,
+    /// Addresses, each with what said so.
+    pub(super) servers: Vec<(String, From)>,
+    pub(super) from: From,
+}
+
+/// What a zone counts by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Per {
+    /// Each client's address.
+    Client,
+    /// All requests, or those of a server.
+    All,
+    /// What a map says.
+    Map(String),
+}
+
+/// A `limit_req_zone`.
+#[derive(Clone, Debug)]
+pub(super) struct Zone {
+    pub(super) per: Per,
+    pub(super) rate: String,
+    pub(super) from: From,
+}
+
+/// A `map`: a condition of requests for each value.
+pub(super) struct Map {
+    /// The key of conditions, `header.x-key`.
+    pub(super) key: String,
+    pub(super) entries: Vec<Entry>,
+}
+
+/// An entry of a map, in the order in which the first that matches decides.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// What the condition's key is compared with, as TOML; `None`: every request.
+    pub(super) matches: Option<String>,
+    pub(super) value: String,
+    pub(super) from: From,
+}
+
+/// All of it.
+#[derive(Default)]
+pub(super) struct Http {
+    pub(super) upstreams: BTreeMap<String, Upstream>,
+    pub(super) zones: BTreeMap<String, Zone>,
+    /// By name whether it counts all together.
+    pub(super) connection_zones: BTreeMap<String, bool>,
+    pub(super) maps: BTreeMap<String, Map>,
+    /// Upstreams in the order in which they are used; the first is `[origin]`.
+    pub(super) used: Vec<String>,
+}
+
+impl Http {
+    pub(super) fn read(list: &[Directive], draft: &mut Draft) -> Self {
+        let mut http = Http::default();
+        for it in list {
+            match it.name.as_str() {
+                "upstream" => http.upstream(it, draft),
+                "limit_req_zone" => http.zone(it, draft),
+                "limit_conn_zone" => {
+                    let zone = it.option("zone").unwrap_or_default();
+                    let zone = zone.split(':').next().unwrap_or_default().to_owned();
+                    http.connection_zones.insert(zone, !it.argument(0).contains("_addr"));
+                }
+                "map" => http.map(it, draft),
+                _ => {}
+            }
+        }
+        http
+    }
+
+    fn upstream(&mut self, it: &Directive, draft: &mut Draft) {
+        let mut servers = Vec::new();
+        let mut weights = Vec::new();
+        for line in &it.block {
+            match line.name.as_str() {
+                "server" => {
+                    if line.arguments.iter().any(|it| it == "down") {
+                        draft.note(&line.from, "it is down: add it to `servers` when it is back");
+                    } else if line.arguments.iter().any(|it| it == "backup") {
+                        draft.note(&line.from, "no backup within a pool: write a [[pool]] with this server, and fallback = its name in the other");
+                    } else {
+                        servers.push((address(line.argument(0)), line.from.clone()));
+                        weights.push(line.option("weight").unwrap_or("1").to_owned());
+                        if let Some(connections) = line.option("max_conns") {
+                            draft.note(&line.from, &format!("max_conns: write {{ address = …, slots = {connections} }} for this server; then its requests wait in the queue of their class"));
+                        }
+                    }
+                }
+                "least_conn" => {}
+                "keepalive" | "keepalive_timeout" | "zone" => {
+                    draft.note(&line.from, "connections to servers are kept and bounded anyway: idle_connections_max in [origin]");
+                }
+                _ => draft.note(&line.from, "a request goes to the server with the fewest in progress: leave it out, or bind flows to pools by weight"),
+            }
+        }
+        if weights.iter().any(|weight| *weight != weights[0]) {
+            draft.note(&it.from, &format!("weights {}: a request goes to the server with the fewest in progress, so a stronger one gets more by itself; for fixed parts write slots for each server", weights.join(", ")));
+        }
+        let called = it.argument(0).to_owned();
+        let upstream = Upstream { pool: name(&called), servers, from: it.from.clone() };
+        if self.upstreams.insert(called, upstream).is_some() {
+            draft.note(
+                &it.from,
+                "this upstream is there twice, which nginx refuses; the last counts",
+            );
+        }
+    }
+
+    fn zone(&mut self, it: &Directive, draft: &mut Draft) {
+        let zone = it.option("zone").unwrap_or_default().split(':').next().unwrap_or_default();
+        let per = match it.argument(0) {
+            "$binary_remote_addr" | "$remote_addr" => Per::Client,
+            "$server_name" | "$host" | "$http_host" => Per::All,
+            variable if self.maps.contains_key(variable.trim_start_matches('$')) => {
+                Per::Map(variable.trim_start_matches('$').to_owned())
+            }
+            text if !text.contains('$') => Per::All,
+            _ => {
+                draft.note(&it.from, "counts by something else than the client's address: write per = \"flow\" and flow = … in the rule");
+                return;
+            }
+        };
+        let rate = it.option("rate").unwrap_or_default();
+        let Some(rate) = rate
+            .strip_suffix("r/s")
+            .map(|it| format!("{it}/s"))
+            .or_else(|| Some(format!("{}/m", rate.strip_suffix("r/m")?)))
+        else {
+            draft.note(&it.from, "must have a rate such as 10r/s");
+            return;
+        };
+        self.zones.insert(zone.to_owned(), Zone { per, rate, from: it.from.clone() });
+    }
+
+    fn map(&mut self, it: &Directive, draft: &mut Draft) {
+        let Some(key) = key_of(it.argument(0)) else {
+            draft.note(
+                &it.from,
+                "no condition of rules for this variable: write rules by hand for what it decides",
+            );
+            return;
+        };
+        let (mut exact, mut patterns, mut last, mut empty) = (Vec::new(), Vec::new(), None, None);
+        for line in &it.block {
+            let entry = |matches| Entry {
+                matches,
+                value: line.argument(0).to_owned(),
+                from: line.from.clone(),
+            };
+            match line.name.as_str() {
+                "default" => last = Some(entry(None)),
+                "hostnames" | "volatile" => {}
+                "" => empty = Some(entry(None)),
+                text if text.starts_with('~') && key == "path" => {
+                    // Rules have regular expressions of paths alone.
+                    patterns.push((entry(None), text.to_owned()));
+                }
+                text if text.starts_with('~') => {
+                    match plain_pattern(text) {
+                        Some(pattern) => exact.push(entry(Some(super::super::draft::quoted(&pattern)))),
+                        None => draft.note(&line.from, "regular expressions are for paths alone: write a pattern with * and ? by hand"),
+                    }
+                }
+                text => exact.push(entry(Some(super::super::draft::quoted(
+                    &super::super::draft::literal(text.trim_start_matches('\\')),
+                )))),
+            }
+        }
+        for (entry, _) in patterns {
+            draft.note(
+                &entry.from,
+                "a map by a regular expression of the path: write a [[rule]] with path_regex",
+            );
+        }
+        // An empty text is a field that is not there, and rules can only ask whether one is.
+        if empty.is_some()
+            && let Some(last) = &mut last
+        {
+            last.matches = Some("true".to_owned());
+        }
+        let entries = exact.into_iter().chain(last).chain(empty).collect();
+        self.maps.insert(it.argument(1).trim_start_matches('$').to_owned(), Map { key, entries });
+    }
+
+    /// The pool of an upstream or address, which is used from now on.
+    pub(super) fn pool(&mut self, target: &str, from: &From) -> Option<String> {
+        if !self.upstreams.contains_key(target) {
+            let servers = vec![(address(target), from.clone())];
+            let upstream = Upstream { pool: name(target), servers, from: from.clone() };
+            self.upstreams.insert(target.to_owned(), upstream);
+        }
+        if !self.used.iter().any(|it| it == target) {
+            self.used.push(target.to_owned());
+        }
+        let place = self.used.iter().position(|it| it == target)?;
+        Some(match place {
+            0 => "default".to_owned(),
+            _ => self.upstreams[target].pool.clone(),
+        })
+    }
+}
+
+/// A server's address as policies write it.
+fn address(text: &str) -> String {
+    let text = text.trim_start_matches("http://");
+    if let Some(path) = text.strip_prefix("unix:") {
+        return format!("unix:{}", path.trim_end_matches(':'));
+    }
+    let last = text.rsplit(']').next().unwrap_or(text);
+    match last.contains(':') {
+        true => text.to_owned(),
+        false => format!("{text}:80"),
+    }
+}
+
+/// The key of conditions that asks for what a variable has.
+fn key_of(variable: &str) -> Option<String> {
+    let variable = variable.trim_start_matches('$').trim_matches(['{', '}']);
+    let named = |prefix: &str, key: &str| {
+        let name = variable.strip_prefix(prefix).filter(|it| !it.is_empty())?;
+        Some(format!(
+            "{key}.{}",
+            super::super::draft::quoted(
+                &name.replace('_', if key == "header" { "-" } else { "_" })
+            )
+        ))
+    };
+    match variable {
+        "host" => Some("host".to_owned()),
+        "uri" | "request_uri" => Some("path".to_owned()),
+        "request_method" => Some("method".to_owned()),
+        "http_host" => Some("host".to_owned()),
+        "remote_addr" => Some("client".to_owned()),
+        _ => named("http_", "header")
+            .or_else(|| named("cookie_", "cookie"))
+            .or_else(|| named("arg_", "query")),
+    }
+}
+
+/// A regular expression of letters, anchors and `.*` as a pattern.
+fn plain_pattern(text: &str) -> Option<String> {
+    let text = text.strip_prefix('~').filter(|it| !it.starts_with('*'))?;
+    let (begin, text) = match text.strip_prefix('^') {
+        Some(text) => ("", text),
+        None => ("**", text),
+    };
+    let (text, end) = match text.strip_suffix('$') {
+        Some(text) => (text, ""),
+        None => (text, "**"),
+    };
+    let plain = text.chars().all(|it| {
+        it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '/' | ' ' | ':' | '=' | ',')
+    });
+    plain.then(|| format!("{begin}{text}{end}"))
+}
