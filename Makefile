@@ -14,6 +14,8 @@ FUZZ_SECONDS ?= $(or $(SECONDS),30)
 unexport SECONDS
 
 LAB := target/release/tiergate-lab
+# Without the headers of libelf and zlib the gateway is built without what loads programs into the kernel.
+FEATURES := $(shell pkg-config --exists libelf zlib 2>/dev/null || echo --no-default-features --features tiergate/degrade)
 
 .PHONY: help
 help: ## Lists the targets
@@ -21,7 +23,8 @@ help: ## Lists the targets
 
 .PHONY: build
 build: ## Builds the gateway and the lab, optimised
-	@$(CARGO) build --release --locked -p tiergate -p tiergate-lab
+	@$(if $(FEATURES),echo "built without [kernel]: make setup installs libelf and zlib")
+	@$(CARGO) build --release --locked -p tiergate -p tiergate-lab $(FEATURES)
 
 .PHONY: demo
 demo: build ## Shows overload without and with Tiergate, in under two minutes; QUICK=1: half a minute
@@ -66,6 +69,11 @@ patience: setup build ## Goodput of clients that give up, without and with typed
 .PHONY: hostile
 hostile: setup build ## Hostile clients and failing servers beside well-behaved clients, with HAProxy and nginx; ONLY=case, ROUNDS=n
 	@scripts/hostile.py $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS))
+
+.PHONY: kernel-bench
+kernel-bench: setup ## Nanoseconds of what the programs in the kernel refuse, by the number of rules (as root)
+	TIERGATE_BENCH=1 $(CARGO) test --locked -p tiergate-kernel --lib costs -- --nocapture --test-threads 1
+	$(CARGO) test --locked -p tiergate-kernel --test http costs -- --ignored --nocapture
 
 .PHONY: h2spec
 h2spec: setup build ## Conformance with HTTP/2, over TLS and without
@@ -147,7 +155,7 @@ properties: ## The schedulers' properties for 10,000 seeds each
 	TIERGATE_SEEDS=10000 $(CARGO) test --locked -p tiergate-core --test scheduling
 
 .PHONY: lint
-lint: ## Formatting, circular dependencies, clippy; licences and sources of dependencies if cargo-deny is installed
+lint: setup ## Formatting, circular dependencies, clippy; licences and sources of dependencies if cargo-deny is installed
 	$(CARGO) fmt --all --check
 	@scripts/circles.py
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings

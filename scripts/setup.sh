@@ -23,6 +23,12 @@ needed=(
   "$(python3 -c 'import ensurepip; print(ensurepip.__file__)' 2>/dev/null || echo /missing) python3-venv"
   "node nodejs"
   "taskset util-linux"
+  "nsenter util-linux"
+  "clang clang"
+  "make make"
+  "pkg-config pkg-config"
+  "/usr/include/libelf.h libelf-dev"
+  "/usr/include/zlib.h zlib1g-dev"
 )
 
 PATH="$PATH:/usr/sbin:/usr/local/sbin"

@@ -19,6 +19,7 @@ mod collections;
 pub mod control;
 mod cost;
 pub mod demux;
+pub mod early;
 pub mod fault;
 pub mod gate;
 pub mod headroom;

@@ -12,6 +12,7 @@ pub mod config;
 pub mod connections;
 pub mod dashboard;
 pub mod date;
+pub mod defer_accept;
 #[cfg(feature = "degrade")]
 pub mod degrade;
 pub mod demux;
@@ -20,6 +21,7 @@ pub mod geo;
 pub mod grpc;
 pub mod import;
 pub mod interface;
+pub mod kernel;
 pub mod lanes;
 pub mod link;
 pub mod listen;

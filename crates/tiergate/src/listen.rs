@@ -9,15 +9,15 @@ use crate::buffers::Buffer;
 use crate::client::peer::Peer;
 use crate::client::{http1, http2};
 use crate::clock;
-use crate::config::meant::Listener;
+use crate::config::meant::{KernelSettings, Listener, RequestsInKernel};
 use crate::connections::Connection;
-use crate::demux;
 use crate::lanes::LanePlace;
 use crate::saved_syn;
 use crate::shared::{Present, Shared};
 use crate::stream::{ClientStream, poll_fill, poll_fill_held};
 use crate::timers::Timer;
 use crate::tls::{self, TlsError};
+use crate::{defer_accept, demux};
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -119,6 +119,12 @@ pub async fn accept(
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let shared = &present.shared;
+    let judges = |it: &KernelSettings| it.requests != RequestsInKernel::Pass;
+    let is_plain = settings.load().tls.is_none();
+    if is_plain && shared.config.load().policy.kernel.as_ref().is_some_and(judges) {
+        // Without it the kernel refuses them all the same, once they are accepted.
+        let _ = defer_accept::set(&listener);
+    }
     let mut dscp = keep_syns(&listener, *dscp_wanted.borrow_and_update());
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut ending = std::pin::pin!(async {

@@ -4,6 +4,7 @@ use crate::admin::CertificateStatus;
 use crate::config::meant::Policy;
 use crate::connections::{Connections, Report};
 use crate::door::Door;
+use crate::kernel::Clients;
 use crate::lanes::Lanes;
 use crate::link::{FollowedInterface, Link};
 use crate::observe::access_log::Log;
@@ -200,6 +201,8 @@ pub struct Shared {
     pub link: Link,
     /// Threads for the connections of some classes; unset: a connection is served where it is accepted.
     pub lanes: OnceLock<Lanes>,
+    /// What the kernel's part of the gate is told of clients, and what it does.
+    pub kernel: Clients,
     /// The sessions that run.
     pub sessions: Arc<SessionTable>,
     /// What the workers are doing.
@@ -248,6 +251,7 @@ impl Shared {
             door,
             link,
             lanes: OnceLock::new(),
+            kernel: Clients::default(),
             sessions: Arc::new(SessionTable::new(config.policy.session.as_ref())),
             connections: Arc::new(Connections::new(counters.connections.clone())),
             counters,

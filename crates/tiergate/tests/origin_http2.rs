@@ -506,3 +506,48 @@ fn idle_connections_are_closed_and_a_drain_ends() {
     assert_eq!(origin.connections(), 2);
     gateway.drain();
 }
+
+#[test]
+fn a_client_that_takes_nothing_holds_up_its_server_and_no_other_stream() {
+    const LEN: usize = 48 << 20;
+    let sent = Arc::new(AtomicUsize::new(0));
+    let noted = sent.clone();
+    let origin = Http2Origin::start(Offer::default(), move |request, mut respond| {
+        let noted = noted.clone();
+        async move {
+            let is_long = request.uri().path() == "/long";
+            let len = if is_long { LEN } else { 0 };
+            let fields = [("content-length", &*len.to_string())];
+            let Ok(mut sending) = respond.send_response(head(200, &fields), !is_long) else {
+                return;
+            };
+            let mut left = len;
+            while left > 0 {
+                sending.reserve_capacity(left.min(1 << 16));
+                let room = std::future::poll_fn(|context| sending.poll_capacity(context)).await;
+                let Some(Ok(room)) = room else { return };
+                let room = room.min(left);
+                left -= room;
+                noted.fetch_add(room, Ordering::SeqCst);
+                if sending.send_data(Bytes::from(vec![b'x'; room]), left == 0).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    let gateway = Gateway::start(&policy(origin.server(), ""));
+    let mut client = gateway.client();
+    client.send("GET /long HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    eventually("it begins", || sent.load(Ordering::SeqCst) > 0);
+    let mut before = 0;
+    eventually("it stands still", || {
+        thread::sleep(Duration::from_millis(200));
+        let now = sent.load(Ordering::SeqCst);
+        std::mem::replace(&mut before, now) == now
+    });
+    assert!(before < LEN / 2, "{before} bytes were sent to a client that takes none");
+    assert_eq!(gateway.get("/").status, 200, "another stream of the connection");
+    assert_eq!(origin.connections(), 1);
+    assert_eq!(client.answer().body.len(), LEN);
+    gateway.assert_conserved();
+}

@@ -222,3 +222,21 @@ fn health_is_checked_over_tls() {
         std::thread::sleep(Duration::from_millis(10));
     }
 }
+
+#[test]
+fn check_warns_of_servers_that_are_not_verified() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (verify, warned) in [("false", 1), ("true", 0)] {
+        let path = folder.path().join("policy.toml");
+        let text = format!("[origin]\nservers = [\"a:1\"]\ntls = {{ verify = {verify} }}\n");
+        std::fs::write(&path, text).expect("our own folder");
+        let mut check = std::process::Command::new(env!("CARGO_BIN_EXE_tiergate"));
+        let said = check.arg("check").arg(&path).output().expect("it runs");
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert_eq!(
+            said.matches("tls.verify = false takes any certificate").count(),
+            warned,
+            "{said}"
+        );
+    }
+}

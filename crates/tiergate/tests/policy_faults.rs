@@ -35,6 +35,22 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:8:8: class[1].mode: contradicts mode = \"observe\" of site \"s\": remove one of them",
         ),
         (
+            "[kernel]\nbegin = \"0%\"",
+            "policy.toml:3:1: kernel.interfaces: is missing; write interfaces = [\"eth0\"]\npolicy.toml:4:9: kernel.begin: must be more than 0%: with none refused there is no overload",
+        ),
+        (
+            "[kernel]\ninterfaces = \"eth0\"\nblock = \"all\"",
+            "policy.toml:5:9: kernel.block: needs [refusal.block], which says when a client is blocked",
+        ),
+        (
+            "[kernel]\ninterfaces = \"eth0\"\npolice = false\nrequests = \"reset\"",
+            "policy.toml:6:12: kernel.requests: needs police = true",
+        ),
+        (
+            "[kernel]\ninterfaces = \"eth0\"\nlet_in = \"0s\"",
+            "policy.toml:5:10: kernel.let_in: must be more than 0",
+        ),
+        (
             "[shedding]\nmode = true",
             "policy.toml:4:8: shedding.mode: must be a text in quotes, got true",
         ),

@@ -142,7 +142,8 @@ fn a_client_that_resets_its_stream_closes_the_origins_connection() {
 
 #[test]
 fn only_what_the_origin_agrees_to_becomes_a_tunnel() {
-    let answers: [(fn(&str) -> String, u16); 5] = [
+    type Answer = fn(&str) -> String;
+    let answers: [(Answer, u16); 5] = [
         (|_| agreeing("another key"), 502),
         (|_| "HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n".into(), 502),
         (|_| "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi".into(), 502),

@@ -160,7 +160,7 @@ impl Level {
 
 /// What was taken of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(crate) enum Taken {
     /// A token of one's own.
     Own,
     /// A token of the overflow.

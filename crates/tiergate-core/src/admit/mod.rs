@@ -10,7 +10,7 @@ pub(crate) mod groups;
 pub mod importance;
 pub mod inbound;
 pub(crate) mod lasting;
-mod partition;
+pub(crate) mod partition;
 pub(crate) mod patience;
 pub mod policer;
 pub mod retry;

@@ -34,7 +34,7 @@ struct Partition {
 
 /// The buckets.
 #[derive(Clone, Debug)]
-pub(super) struct Partitions {
+pub(crate) struct Partitions {
     rate: Rate,
     settled: Moment,
     partitions: Vec<Partition>,
@@ -45,7 +45,7 @@ pub(super) struct Partitions {
 
 impl Partitions {
     /// Full buckets; `burst` is the overflow bucket's.
-    pub(super) fn new(now: Moment, rate: Rate, burst: u32, shares: &[Share]) -> Self {
+    pub(crate) fn new(now: Moment, rate: Rate, burst: u32, shares: &[Share]) -> Self {
         let partition = |share: &Share| Partition {
             class: share.class,
             parts: share.parts.into(),
@@ -63,7 +63,7 @@ impl Partitions {
 
     /// Another rate, other bursts and shares from now on: each class keeps what its partition holds, and all
     /// keep what the overflow bucket holds, in proportion to the bursts.
-    pub(super) fn reconfigure(&mut self, now: Moment, rate: Rate, burst: u32, shares: &[Share]) {
+    pub(crate) fn reconfigure(&mut self, now: Moment, rate: Rate, burst: u32, shares: &[Share]) {
         self.settle(now);
         let new = Partitions::new(self.settled, rate, burst, shares);
         let former = std::mem::replace(self, new);
@@ -87,7 +87,7 @@ impl Partitions {
     }
 
     /// Takes a token of the class's own, or else of the overflow. O(partitions).
-    pub(super) fn take(&mut self, now: Moment, class: ClassId) -> Option<Taken> {
+    pub(crate) fn take(&mut self, now: Moment, class: ClassId) -> Option<Taken> {
         self.settle(now);
         let own = self.partitions.iter_mut().find(|partition| partition.class == class);
         if own.is_some_and(|own| own.level.take()) {

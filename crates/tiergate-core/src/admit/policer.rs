@@ -242,6 +242,12 @@ impl Policers {
         self.policers.get(id.index()).is_some_and(|it| it.as_ref().is_some_and(|it| it.is_in_force))
     }
 
+    /// The rate in force of one that the plan in force has.
+    pub(crate) fn rate(&self, id: PolicerId) -> Option<Rate> {
+        let policer = self.policers.get(id.index())?.as_ref();
+        policer.filter(|policer| policer.is_in_force).map(|policer| policer.rate)
+    }
+
     /// Which policers apply to a request of the class and flow: its rule's, its class's and the site's;
     /// `None` if there are none.
     pub(crate) fn under(

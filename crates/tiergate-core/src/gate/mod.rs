@@ -59,6 +59,7 @@ mod wait;
 
 use crate::account::Account;
 use crate::adjust::Adjustments;
+use crate::admit::bucket::Rate;
 use crate::admit::importance::Shedding;
 use crate::admit::policer::{PolicerState, Policers, Quota};
 pub use crate::arrival::Arrival;
@@ -339,6 +340,11 @@ impl<T> Gate<T> {
     /// Takes no new work; whoever waits or runs goes on to the end.
     pub fn drain(&mut self) {
         self.common.draining = true;
+    }
+
+    /// The rate of a policer that is in force: what a controller has made of it.
+    pub fn policer_rate(&self, id: PolicerId) -> Option<Rate> {
+        self.common.policers.rate(id)
     }
 
     /// How each policer is doing, with its name: in the plan's order, then those that are gone.

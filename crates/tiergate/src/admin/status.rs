@@ -7,6 +7,7 @@ use super::last_change::{LastChange, last_change};
 use super::observed::{self, ObservedStatus};
 pub use super::quantiles::Quantiles;
 use super::quantiles::quantiles;
+use crate::kernel::KernelStatus;
 use crate::lanes::LaneStatus;
 use crate::link::{LinkCapacity, LinkPart};
 use crate::observe::access_log::rfc3339;
@@ -69,6 +70,9 @@ pub struct Status {
     /// Threads of their own for the connections of some classes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lanes: Vec<LaneStatus>,
+    /// What the kernel refuses, where the policy asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelStatus>,
     /// The first policers of the policy.
     #[serde(default)]
     pub policers: Vec<PolicerStatus>,
@@ -395,6 +399,7 @@ impl Status {
             link: snapshot.link.clone(),
             link_capacity: snapshot.link_capacity.clone(),
             lanes: snapshot.lanes.clone(),
+            kernel: snapshot.kernel.clone(),
             policers: snapshot
                 .policers
                 .iter()

@@ -5,8 +5,8 @@ pub use super::warn::warnings;
 use super::{grants, observed, startable, words};
 use crate::config::meant::{Listener, Origin, Policy, PolicyRule};
 use crate::config::{
-    ConfigError, Errors, Fault, adaptation, block, class, forwarding, guarantee, lane, link, load,
-    policer, resource, scheduling, score, sensor, session, shedding,
+    ConfigError, Errors, Fault, adaptation, block, class, forwarding, guarantee, kernel, lane,
+    link, load, policer, resource, scheduling, score, sensor, session, shedding,
 };
 use crate::workers::probe;
 use serde_json::{Value, json};
@@ -173,6 +173,7 @@ fn sections(policy: &Policy, warnings: Vec<String>) -> String {
         ("Under overload the least important requests are shed", shedding.unwrap_or_default()),
         ("The link that answers leave by", link::words(&policy.link)),
         ("Lanes, threads of their own for some connections", lane::words(&policy.lanes, plan)),
+        ("In the kernel, before the gateway", in_kernel(policy)),
         ("Sensors", sensor::words(&policy.sensors)),
         ("Refusals", refusal(policy)),
         ("Limits", policy.limits.words(policy.buffering, policy.spooling.as_ref(), policy.threads)),
@@ -185,6 +186,12 @@ fn sections(policy: &Policy, warnings: Vec<String>) -> String {
         }
     }
     text
+}
+
+fn in_kernel(policy: &Policy) -> Vec<String> {
+    let mut lines = policy.kernel.as_ref().map(kernel::words).unwrap_or_default();
+    lines.extend(crate::kernel::check_words(policy));
+    lines
 }
 
 fn listeners(policy: &Policy) -> Vec<String> {

@@ -6,6 +6,7 @@ use super::grants;
 use super::stdout::print;
 use crate::config;
 use crate::config::meant::Processes;
+use crate::kernel;
 use crate::saved_syn;
 use crate::workers::probe;
 use anyhow::anyhow;
@@ -83,6 +84,11 @@ fn of_machine() -> Vec<Finding> {
         ("namespaces", "network namespaces, for tests and the lab", namespaces),
         ("htb", "HTB, which dscp of answers can steer", htb),
     ];
+    findings.extend(kernel::probe::in_scratch().map(|(name, what, fault)| Finding {
+        name: name.to_owned(),
+        what: what.to_owned(),
+        fault,
+    }));
     findings.extend(others.map(|(name, what, attempt)| Finding {
         name: name.to_owned(),
         what: what.to_owned(),

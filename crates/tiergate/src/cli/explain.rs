@@ -170,7 +170,8 @@ fn decision(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) 
     if policy.plan.is_in_tree(view.path) {
         text += "\nIt is answered 404 all the same: the path is below a tree of an adaptation, which is reached by levels only\n";
     }
-    text + &outputs::further(policy, file, view, found)
+    text += &outputs::further(policy, file, view, found);
+    text + &crate::kernel::explain_words(policy, view, found)
 }
 
 fn text_of(given: &Option<String>) -> &[u8] {

@@ -94,6 +94,9 @@ enum Command {
     /// Become a worker: this is how the gateway starts those of a pool
     #[command(hide = true)]
     StartWorker(Become),
+    /// Try the programs for the kernel: this is how doctor does it, in a network namespace of its own
+    #[command(hide = true)]
+    ProbeKernel,
     /// Show live metrics of a running gateway
     Top(dashboard::Options),
 }
@@ -126,6 +129,7 @@ pub fn main() -> ExitCode {
         Command::Link { action } => link::run(&action),
         Command::Doctor(options) => doctor::run(&options),
         Command::StartWorker(told) => become_worker(&told),
+        Command::ProbeKernel => print(crate::kernel::probe::as_json()),
         Command::Schema => print(Ok::<_, anyhow::Error>(crate::config::schema())),
         Command::Completions { shell } => pages::completions(Arguments::command(), shell),
         Command::Man { directory } => pages::man(Arguments::command(), directory.as_deref()),

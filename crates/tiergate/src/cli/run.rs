@@ -177,7 +177,8 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
             let link = snapshot.link.parts(&snapshot.config.load().policy.plan);
             let link_capacity = snapshot.link.capacity();
             let lanes = snapshot.lanes.get().map(Lanes::status).unwrap_or_default();
-            Snapshot { observed, link, link_capacity, lanes, ..taken }
+            let kernel = snapshot.kernel.status();
+            Snapshot { observed, link, link_capacity, lanes, kernel, ..taken }
         }),
         sessions: Box::new(move || sessions.sessions.readings()),
         sensors: Box::new(move || sensors.config.load().sensors.clone()),

@@ -33,7 +33,7 @@ section! {
     }
 }
 
-const INTERFACE: Text<InterfaceName> = Text {
+pub(super) const INTERFACE: Text<InterfaceName> = Text {
     expected: InterfaceName::EXPECTED,
     schema: || json!({ "pattern": "^[A-Za-z0-9._@+][A-Za-z0-9._@+-]{0,14}$", "examples": ["eth0"] }),
     parse: |text| InterfaceName::parse(text).ok_or(None),

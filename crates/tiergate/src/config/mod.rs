@@ -24,6 +24,7 @@ pub(crate) mod guarantee;
 mod identity;
 mod in_force;
 mod inbound;
+pub(crate) mod kernel;
 mod kind;
 pub(crate) mod lane;
 mod let_through;

@@ -7,6 +7,7 @@ use super::denial::Denial;
 use super::forwarding::{Buffering, ForwardingKeys, Resolved, Spooling, forwarding};
 use super::guarantee;
 use super::identity::{GeoKeys, Identity, KEY_TABLES_MAX, KeyTableKeys, TokenKeys, identity};
+use super::kernel::{KernelKeys, KernelSettings, kernel};
 use super::kind::list;
 use super::lane::{self, LaneKeys, LaneSettings, lanes};
 use super::limits::{Limits, limits};
@@ -124,6 +125,8 @@ section! {
         /// Threads of their own for the connections of some classes.
         lane: Vec<At<LaneKeys>> =
             list(table(), lane::COUNT_MAX, "lanes").or_none("none: all threads serve all connections");
+        /// What the kernel refuses before the gateway sees it.
+        kernel: Option<At<KernelKeys>> = table().placed().optional("nothing");
         /// Which requests are shed under overload.
         shedding: Option<Shedding> = table().optional("none");
         /// What a refused client gets.
@@ -192,6 +195,8 @@ pub struct Policy {
     pub link: Link,
     /// Threads of their own for the connections of some classes. Fixed at the start.
     pub lanes: Vec<LaneSettings>,
+    /// What the kernel refuses before the gateway sees it.
+    pub kernel: Option<KernelSettings>,
     /// What is done with the connection of a request that is shed ([`Plan::shedding`]): not `Keep`.
     pub shed: RefusalConnection,
     /// What a refused client gets.
@@ -389,6 +394,9 @@ pub(super) fn meant(
     .settle();
     let score = raw.score.map(|raw| score(raw, &classes));
     let (refusal, refusal_page, block) = refusal(raw.refusal);
+    // Of a part of a policy the blocks may be gone that the whole has.
+    let has_blocks = block.is_some() || numbered.is_some();
+    let kernel = raw.kernel.map(|raw| kernel(raw, has_blocks));
     let session = raw.session.map(session);
     let of_origin = raw.origin.as_mut().and_then(|raw| raw.workers.take());
     let origin = raw.origin.map(|raw| origin(raw, &slots));
@@ -468,6 +476,7 @@ pub(super) fn meant(
         admin_tokens: AdminTokens::default(),
         link,
         lanes,
+        kernel,
         access_log: raw.access_log,
         limits,
         timeouts: raw.timeouts.value,

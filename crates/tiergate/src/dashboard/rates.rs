@@ -252,6 +252,7 @@ pub(super) mod tests {
                 link: Vec::new(),
                 link_capacity: None,
                 lanes: Vec::new(),
+                kernel: None,
                 policers: Vec::new(),
                 adaptations: Vec::new(),
                 observed: None,

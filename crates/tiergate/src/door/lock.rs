@@ -6,8 +6,10 @@
 //! | when the next tick comes | every thread | the ticker | none: an atomic |
 //! | the number of slots of each pool | every thread | whichever thread takes the effect that it changed | none: an atomic |
 //! | whether it is wanted earlier | the ticker | every thread | none: an atomic |
+//! | which flows were blocked | what turns them away earlier | whichever thread takes the effect | that of `blocks`, shortly, within the gate's |
 //! | the ticker's waker | every thread, when the tick is wanted earlier | the ticker | `ticker`, shortly; never with the gate's |
 
+use super::blocks::{BlockNews, Blocks};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
@@ -31,6 +33,7 @@ pub struct Door {
     slots: Box<[AtomicU32]>,
     is_wanted_earlier: AtomicBool,
     ticker: Mutex<Option<Waker>>,
+    blocks: Blocks,
 }
 
 impl Door {
@@ -45,6 +48,7 @@ impl Door {
             next_tick: AtomicU64::new(Moment::NEVER.nanos()),
             is_wanted_earlier: AtomicBool::new(false),
             ticker: Mutex::default(),
+            blocks: Blocks::default(),
         }
     }
 
@@ -99,13 +103,25 @@ impl Door {
                 }
                 // Nobody asks for those of a resource without the lock.
                 Effect::SlotsChanged { .. } => {}
-                // Nothing in front of the gateway could refuse a flow for it: the gate does.
-                Effect::Block { .. } | Effect::UnblockAll => {}
+                Effect::Block { flow, until } => {
+                    self.blocks.tell(BlockNews::Block { flow, until });
+                }
+                Effect::UnblockAll => self.blocks.tell(BlockNews::UnblockAll),
             }
         }
         drop(gate);
         first.into_iter().chain(rest).for_each(Waker::wake);
         missed.into_iter().for_each(Missed::log);
+    }
+
+    /// Whether [`Door::take_blocks`] is going to be asked.
+    pub fn want_blocks(&self, wanted: bool) {
+        self.blocks.want(wanted);
+    }
+
+    /// Which flows were blocked since the last time, in their order.
+    pub fn take_blocks(&self) -> Vec<BlockNews> {
+        self.blocks.take()
     }
 
     /// Which servers of a pool may get requests; see [`Gate::set_access`].

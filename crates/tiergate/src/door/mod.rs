@@ -5,6 +5,7 @@
 //! door was made with. Its driver calls [`Door::tick`] when the gate wants it.
 
 mod arrive;
+mod blocks;
 mod lock;
 mod slot_guard;
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod tests;
 mod waiting;
 
 pub use arrive::{Entry, Left};
+pub use blocks::BlockNews;
 pub use lock::Door;
 pub use slot_guard::{Guard, SlotGuard};
 pub use waiting::{Settled, Waiting};

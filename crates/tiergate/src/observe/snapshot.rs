@@ -1,5 +1,6 @@
 //! The gate's numbers at one moment, copied out so that its lock is held only to copy.
 
+use crate::kernel::KernelStatus;
 use crate::lanes::LaneStatus;
 use crate::link::{LinkCapacity, LinkPart};
 use serde::{Deserialize, Serialize};
@@ -218,6 +219,8 @@ pub struct Snapshot {
     pub link_capacity: Option<LinkCapacity>,
     /// Threads of their own for the connections of some classes; empty: there are none.
     pub lanes: Vec<LaneStatus>,
+    /// What the kernel does; `None`: the policy asks for nothing of it.
+    pub kernel: Option<KernelStatus>,
 }
 
 impl Snapshot {
@@ -244,6 +247,7 @@ impl Snapshot {
             link: Vec::new(),
             link_capacity: None,
             lanes: Vec::new(),
+            kernel: None,
         }
     }
 

@@ -76,7 +76,7 @@ impl OriginStream {
         let is_refused = stream.unprocessed()? == h2::Reason::REFUSED_STREAM;
         let replay = stream.take_replay();
         let is_whole = replay.is_some();
-        Some((Unprocessed { is_refused, is_whole, is_first: false }, replay))
+        Some((Unprocessed { is_refused, is_whole, resent: 0 }, replay))
     }
 
     /// Whether HTTP/2 was agreed on in the handshake.
@@ -271,6 +271,12 @@ mod tests {
     use super::*;
     use socket2::SockRef;
     use tokio::net::TcpListener;
+
+    #[test]
+    fn tls_and_streams_make_plain_connections_no_larger() {
+        let word = size_of::<usize>();
+        assert!(size_of::<OriginStream>() <= size_of::<LabelledTcp>() + word);
+    }
 
     #[tokio::test]
     async fn packets_bear_the_label_that_was_set_last_by_either_version_of_ip() {

@@ -10,15 +10,17 @@ use super::quality::Quality;
 use crate::buffers;
 use crate::client::peer::Peer;
 use crate::client::seam::Client;
+use crate::clock;
 use crate::door::Entry;
 use crate::grpc;
 use crate::respond::Format;
-use crate::shared::{Config, Shared};
+use crate::shared::{Config, Shared, flow_key};
 use crate::stored::StoredRequest;
 use std::cell::RefCell;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::task::Context;
+use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::path::{Buffers, Paths, normalise};
 use tiergate_core::gate::{Arrival, Refused};
 use tiergate_core::request::{Field, RequestView};
@@ -123,6 +125,7 @@ fn decide_in<'d, C: Client>(
         Some(_) => Judged::not_asked(config, &input),
     };
     let (facts, verdict, stored) = facts(config, client, &head, fields, address, judged);
+    tell_kernel(shared, peer, &facts, !matches!(verdict, Ok(Some(Entry::Now(_)))));
     if let Some((status, why)) = wrong {
         return Decision::Unclear(facts, status, why);
     }
@@ -146,6 +149,26 @@ fn decide_in<'d, C: Client>(
         _ => origin_head::<C>(config, peer, trusted, &head, &table, quality),
     };
     Decision::Go(Go { facts, head, entry, format, stored })
+}
+
+/// Says whose request it is, for what the kernel is to let in or keep out: of clients that are known by their own address.
+fn tell_kernel(shared: &Shared, peer: &Peer, facts: &RequestFacts, may_be_refused: bool) {
+    let kernel = &shared.kernel;
+    let in_session = facts.arrival.running && kernel.wants_sessions();
+    let is_refused = may_be_refused && kernel.wants_flows();
+    if !(in_session || is_refused) || facts.client != peer.address.ip().to_canonical() {
+        return;
+    }
+    if in_session {
+        kernel.in_session(clock::now(), facts.client);
+    }
+    if is_refused {
+        let view = RequestView { client: facts.client, ..RequestView::EMPTY };
+        let flow = facts.arrival.flow;
+        if Flow::CLIENT.of(&view, flow_key()) == flow {
+            kernel.refused(flow, facts.client);
+        }
+    }
 }
 
 /// Whether the request may be forwarded; says whether its body is to be gathered first.

@@ -140,8 +140,8 @@ impl<C: Client> Request<'_, '_, C> {
     /// What becomes of a request that its server says it has not looked at; `None`: it does not say so.
     fn unprocessed(&mut self) -> Option<Failure> {
         let (unprocessed, replay) = self.origin.as_mut()?.unprocessed()?;
-        let is_first = !self.is_resent;
-        Some(match (Unprocessed { is_first, ..unprocessed }).resend() {
+        let resent = self.resent;
+        Some(match (Unprocessed { resent, ..unprocessed }).resend() {
             Resend::Again => {
                 self.replay = replay;
                 Failure::Stale

@@ -144,12 +144,12 @@ impl<C: Client> Request<'_, '_, C> {
                 },
             };
             self.label_request(&mut lease.stream);
-            let may_repeat = repeatable && lease.reused && !self.is_resent;
+            let may_repeat = repeatable && lease.reused && self.resent == 0;
             self.record.server = Some(place.server().name);
             (self.place, self.origin) = (Some(place), Some(lease.stream));
             match self.exchange(may_repeat).await {
                 Err(Failure::Stale) => {
-                    self.is_resent = true;
+                    self.resent += 1;
                     (self.place, self.origin) = (None, None);
                     attempts.stale();
                 }

@@ -39,8 +39,8 @@ pub(super) struct Request<'r, 'd, C> {
     pub(super) origin: Option<OriginStream>,
     /// What was written of it to a server that has not looked at it: written again, to another connection.
     pub(super) replay: Option<Vec<u8>>,
-    /// Whether it was sent again, because a server had not looked at it or had closed its connection.
-    pub(super) is_resent: bool,
+    /// How often it was sent again, because a server had not looked at it or had closed its connection.
+    pub(super) resent: u32,
     /// Whether the client still waits to be told that its body is wanted.
     pub(super) awaits_100: bool,
     /// Whether the answer is a stream.
@@ -77,7 +77,7 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
             place: None,
             origin: None,
             replay: None,
-            is_resent: false,
+            resent: 0,
             awaits_100: facts.expects,
             stream: StreamDetector::default(),
             slow: SlowDetector::default(),

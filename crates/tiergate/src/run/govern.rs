@@ -5,6 +5,7 @@ use super::process::Process;
 use super::unused;
 use super::upgrade;
 use crate::clock;
+use crate::kernel;
 use crate::link::FollowedInterface;
 use crate::origin::{Work, access, health};
 use crate::reverse_dns::ReverseDns;
@@ -33,6 +34,7 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
         async move { access::follow(&shared).await }
     });
     tokio::spawn(watch_pools(process.clone()));
+    tokio::spawn(kernel::run(shared.clone(), process.generation.subscribe()));
     tokio::spawn(resolve_names(process.clone()));
     let resolve = |dns: Arc<ReverseDns>| async move { dns.resolve().await };
     tokio::spawn(follow(process.clone(), |config| config.reverse_dns.clone(), resolve));

@@ -7,6 +7,7 @@ mod adaptation;
 mod bounds;
 mod gate;
 mod gateway;
+mod kernel;
 mod lanes;
 mod link;
 mod observed;
@@ -75,6 +76,7 @@ impl Readings<'_> {
         self.adaptations(&mut page);
         self.link(&mut page);
         self.lanes(&mut page);
+        self.kernel(&mut page);
         self.observed(&mut page);
         self.identity(&mut page);
         self.internals(&mut page);

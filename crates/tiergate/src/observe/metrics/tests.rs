@@ -5,6 +5,7 @@ use crate::admin::MemoryBounds;
 use crate::admin::incident::CertificateStatus;
 use crate::config::meant::{Measure, Of, OrcaSensor, Sensor, Unit};
 use crate::interface::capacity::Source;
+use crate::kernel::{KernelInterface, KernelPolicer, KernelRequests, KernelStatus};
 use crate::lanes::LaneStatus;
 use crate::link::LinkCapacity;
 use crate::observe::counters::Protocol;
@@ -68,6 +69,26 @@ fn encoded(format: Format) -> String {
         handed_over: 5,
         handed_on: 7,
     }];
+    snapshot.kernel = Some(KernelStatus {
+        interfaces: vec![KernelInterface {
+            name: "eth0".to_owned(),
+            way: Some("native".to_owned()),
+            ingress: true,
+        }],
+        policing: true,
+        seen: 9,
+        let_in: 1,
+        blocked: 2,
+        policers: vec![KernelPolicer {
+            policer: "site".to_owned(),
+            class: "shop".to_owned(),
+            passed: 5,
+            overflow: 1,
+            dropped: 3,
+        }],
+        requests: vec![KernelRequests { policer: "rule 3".to_owned(), passed: 4, refused: 6 }],
+        ..KernelStatus::default()
+    });
     snapshot.link_capacity = Some(LinkCapacity {
         interface: Some("eth0".to_owned()),
         bits_per_second: 98_000_000,

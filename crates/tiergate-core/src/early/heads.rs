@@ -1,0 +1,322 @@
+//! Which first requests of connections the kernel may police, by method and path.
+//!
+//! As for addresses ([`super`]): the kernel finds the longest of the paths and prefixes that the rules name, and its table says which policer *every* request has that begins so and is none of the longer ones.
+//! What asks for more than method and path, or has wildcards elsewhere than at the end, may be the first rule for a request; then the gateway alone says.
+//! The kernel judges only paths that are in normal form as they are written (`bpf/head.h`): of these the gateway makes what they are.
+//!
+//! Source: Voigt B §3.3 (HTTP-header control by URL and prefix). What may go early: ours.
+
+use super::bucket::Wanted;
+use crate::classify::Matcher;
+use crate::classify::pattern::Pattern;
+use crate::classify::rule::{Output, Rule};
+use crate::names::PolicerId;
+use crate::plan::Plan;
+use crate::request::{Part, RequestView};
+use std::collections::BTreeSet;
+
+/// Most bytes of a path that the kernel compares, with a 0 where the path ends.
+pub const PATH_LEN_MAX: usize = 64;
+/// Most paths of all listeners together.
+pub const PATHS_MAX: usize = 8000;
+/// Most buckets.
+pub const BUCKETS_MAX: usize = 500;
+/// Most looks at a rule: a fraction of a second.
+const LOOKS_MAX: usize = 40_000_000;
+
+/// The methods that the kernel knows, each with its bit.
+const METHODS: [(&[u8], u8); 3] = [(b"GET", 1), (b"HEAD", 2), (b"POST", 4)];
+
+/// What becomes of requests for a path, unless a longer one has an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathEntry {
+    /// The path, or what it begins with.
+    pub path: Box<[u8]>,
+    /// Whether it is the whole path.
+    pub is_whole: bool,
+    /// Place in [`Heads::policers`]; `None`: they pass.
+    pub bucket: Option<u16>,
+    /// Bits of the methods that are policed: 1 GET, 2 HEAD, 4 POST.
+    pub methods: u8,
+}
+
+impl PathEntry {
+    /// Whether requests with this method are policed.
+    pub fn has_method(&self, method: &[u8]) -> bool {
+        METHODS.iter().any(|(known, bit)| *known == method && self.methods & bit != 0)
+    }
+
+    /// What the kernel compares.
+    pub fn key(&self) -> Vec<u8> {
+        let end = self.is_whole.then_some(0);
+        self.path.iter().copied().chain(end).collect()
+    }
+}
+
+/// What the kernel is to do at the first request of connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heads {
+    /// The policers that have a bucket.
+    pub policers: Vec<PolicerId>,
+    /// By listener.
+    pub listeners: Vec<Vec<PathEntry>>,
+}
+
+impl Heads {
+    /// What may go early. `plain`: by listener, whether its requests can be read. Nothing, where the policy has too much of it. O(paths × rules).
+    pub fn of(rules: &[Rule], plan: &Plan, plain: &[bool]) -> Heads {
+        let count = plain.len();
+        let none = Heads { policers: Vec::new(), listeners: vec![Vec::new(); count] };
+        let policing: Vec<&Rule> = rules.iter().filter(|it| it.sets(Output::Policer)).collect();
+        let paths: BTreeSet<(Box<[u8]>, bool)> = policing.iter().flat_map(|it| keys(it)).collect();
+        let plain_count = plain.iter().filter(|it| **it).count();
+        if paths.len() * plain_count > PATHS_MAX || paths.len() * policing.len() > LOOKS_MAX {
+            return none;
+        }
+        let mut heads = none.clone();
+        for listener in (0..count).filter(|place| plain[*place]) {
+            for (path, is_whole) in &paths {
+                let found = METHODS.map(|(method, bit)| {
+                    let view =
+                        RequestView { method, listener: listener as u16, ..RequestView::EMPTY };
+                    let policer = first(&policing, &view, path, *is_whole);
+                    (policer.filter(|id| can_be_early(plan, *id)), bit)
+                });
+                let policer = found.iter().find_map(|(policer, _)| *policer);
+                let same = found.iter().filter(|it| policer.is_some() && it.0 == policer);
+                let methods = same.map(|(_, bit)| bit).sum();
+                let bucket = policer.map(|id| heads.bucket(id));
+                if heads.policers.len() > BUCKETS_MAX {
+                    return none;
+                }
+                let (path, is_whole) = (path.clone(), *is_whole);
+                heads.listeners[listener].push(PathEntry { path, is_whole, bucket, methods });
+            }
+            let own = &mut heads.listeners[listener];
+            if own.iter().all(|entry| entry.bucket.is_none()) {
+                own.clear();
+            }
+        }
+        heads
+    }
+
+    /// Whether requests of the policer can be told by their heads.
+    pub fn has(&self, policer: PolicerId) -> bool {
+        self.policers.contains(&policer)
+    }
+
+    /// What becomes of a request that the kernel judges.
+    pub fn entry(&self, listener: u16, path: &[u8]) -> Option<&PathEntry> {
+        let fits = |entry: &&PathEntry| match entry.is_whole {
+            true => *entry.path == *path,
+            false => path.starts_with(&entry.path),
+        };
+        let entries = self.listeners.get(usize::from(listener))?.iter().filter(fits);
+        entries.max_by_key(|entry| entry.key().len())
+    }
+
+    fn bucket(&mut self, id: PolicerId) -> u16 {
+        let known = self.policers.iter().position(|it| *it == id);
+        known.unwrap_or_else(|| {
+            self.policers.push(id);
+            self.policers.len() - 1
+        }) as u16
+    }
+}
+
+/// Of one with shares the class says whose tokens they are, which may depend on more than the head's first line.
+fn can_be_early(plan: &Plan, id: PolicerId) -> bool {
+    plan.policer(id).is_some_and(|it| it.shares.is_empty() && Wanted::of(it, it.rate).is_ok())
+}
+
+/// The paths and prefixes that a rule names and the kernel can compare.
+fn keys(rule: &Rule) -> impl Iterator<Item = (Box<[u8]>, bool)> + '_ {
+    let of_path = rule.conditions.iter().filter(|it| *it.part() == Part::Path);
+    of_path
+        .flat_map(|it| it.any_of())
+        .filter_map(|matcher| match matcher {
+            Matcher::Pattern(Pattern::Exact(path)) => Some((path.clone(), true)),
+            Matcher::Pattern(Pattern::Prefix(path)) => Some((path.clone(), false)),
+            _ => None,
+        })
+        .map(|(path, is_whole)| match path.len() + usize::from(is_whole) {
+            // What is longer is found by its begin, of which the kernel knows nothing certain.
+            0..=PATH_LEN_MAX => (path, is_whole),
+            _ => (path[..PATH_LEN_MAX].into(), false),
+        })
+}
+
+/// The policer of all requests with this method to this listener that begin so; `None` if there is none, or none for certain.
+fn first(
+    rules: &[&Rule],
+    view: &RequestView<'_>,
+    path: &[u8],
+    is_whole: bool,
+) -> Option<PolicerId> {
+    for rule in rules {
+        let held = rule.conditions.iter().map(|condition| match condition.part() {
+            Part::Listener | Part::Method => Holds::of(condition.holds(view)),
+            Part::Path => condition
+                .any_of()
+                .iter()
+                .fold(Holds::No, |so_far, matcher| so_far.max(at(matcher, path, is_whole))),
+            _ => Holds::Perhaps,
+        });
+        match held.min().unwrap_or(Holds::Yes) {
+            Holds::Yes => return rule.policer,
+            Holds::Perhaps => return None,
+            Holds::No => {}
+        }
+    }
+    None
+}
+
+/// Whether a condition holds for all requests that have an entry's path, and no longer one that rules name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Holds {
+    No,
+    Perhaps,
+    Yes,
+}
+
+impl Holds {
+    fn of(holds: bool) -> Self {
+        if holds { Holds::Yes } else { Holds::No }
+    }
+}
+
+fn at(matcher: &Matcher, path: &[u8], is_whole: bool) -> Holds {
+    match matcher {
+        Matcher::Pattern(Pattern::Any) => Holds::Yes,
+        Matcher::Pattern(Pattern::Exact(exact)) if exact.len() < PATH_LEN_MAX => {
+            Holds::of(is_whole && **exact == *path)
+        }
+        Matcher::Pattern(Pattern::Prefix(prefix)) if prefix.len() <= PATH_LEN_MAX => {
+            Holds::of(path.starts_with(prefix))
+        }
+        // Longer ones: of what begins as they do.
+        Matcher::Pattern(Pattern::Exact(long) | Pattern::Prefix(long)) => {
+            match long.starts_with(path) && path.len() == PATH_LEN_MAX {
+                true => Holds::Perhaps,
+                false => Holds::No,
+            }
+        }
+        _ => Holds::Perhaps,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admit::bucket::Rate;
+    use crate::admit::policer::{Per, Settings, Share};
+    use crate::classify::{Classifier, Condition, Scratch, Span};
+    use crate::names::{ClassId, Names};
+    use crate::plan::Spec;
+    use proptest::prelude::*;
+
+    fn plan() -> Plan {
+        let policer = |(place, name): (usize, &str)| Settings {
+            name: name.into(),
+            key: None,
+            rate: Rate::per_second(10),
+            burst: 5,
+            per: Per::Rule,
+            shares: (place == 2)
+                .then_some(Share { class: ClassId(0), parts: 100, burst: 1 })
+                .into_iter()
+                .collect(),
+            inbound: None,
+            announce: false,
+        };
+        let policers = ["a", "b", "shared"].into_iter().enumerate().map(policer).collect();
+        let spec = Spec { policers, ..Spec::protective() };
+        Plan::build(spec, &mut Names::default()).expect("a plan")
+    }
+
+    fn path(text: &str) -> Condition {
+        Condition::new(Part::Path, [Matcher::Pattern(Pattern::path(text).expect("a pattern"))])
+    }
+
+    fn method(text: &str) -> Condition {
+        Condition::new(Part::Method, [Matcher::Pattern(Pattern::value(text).expect("a pattern"))])
+    }
+
+    fn police(policer: u16, conditions: Vec<Condition>) -> Rule {
+        Rule { conditions, policer: Some(PolicerId(policer)), ..Rule::default() }
+    }
+
+    fn policed(heads: &Heads, path: &str) -> Option<(u16, u8)> {
+        let entry = heads.entry(0, path.as_bytes())?;
+        Some((heads.policers[usize::from(entry.bucket?)].0, entry.methods))
+    }
+
+    #[test]
+    fn the_longest_path_is_found_and_what_asks_for_more_stops_it() {
+        let host = Condition::new(Part::Host, [Matcher::Pattern(Pattern::Any)]);
+        let rules = [
+            police(0, vec![path("/cgi/free/*"), host]),
+            police(0, vec![path("/cgi/*"), method("GET")]),
+            police(1, vec![path("/cgi/*")]),
+            police(1, vec![path("/one")]),
+            police(2, vec![path("/shares/*")]),
+            police(0, vec![path("/a/*/b")]),
+            police(1, vec![path("/late/*")]),
+        ];
+        let heads = Heads::of(&rules, &plan(), &[true, false]);
+        let of = |path| policed(&heads, path);
+        assert_eq!(
+            of("/cgi/x"),
+            Some((0, 1)),
+            "POST has another policer, which the table has no room for"
+        );
+        assert_eq!((of("/cgi/free/x"), of("/shares/x")), (None, None));
+        assert_eq!((of("/one"), of("/one/more"), of("/on")), (Some((1, 7)), None, None));
+        assert_eq!(of("/late/x"), None, "a rule with a wildcard within may come first");
+        assert!(heads.listeners[1].is_empty(), "encrypted");
+    }
+
+    #[test]
+    fn long_paths_and_too_many_stay_with_the_gateway() {
+        let long = format!("/{}/*", "x".repeat(80));
+        let rules = [police(0, vec![path(&long)]), police(1, vec![path("/xxx*")])];
+        let heads = Heads::of(&rules, &plan(), &[true]);
+        assert_eq!(policed(&heads, &long), None);
+        assert_eq!(policed(&heads, "/xxxy"), Some((1, 7)));
+        let rules: Vec<Rule> =
+            (0..PATHS_MAX + 1).map(|number| police(0, vec![path(&format!("/{number}"))])).collect();
+        assert!(Heads::of(&rules, &plan(), &[true]).policers.is_empty());
+    }
+
+    proptest! {
+        /// Whatever else a request has, the classifier gives it the policer by which the kernel polices it.
+        #[test]
+        fn all_requests_that_are_policed_have_that_policer(
+            rules in prop::collection::vec((0_u16..2, prop::collection::vec("/[ab/]{0,3}[*]?", 1..3), prop::option::of("GET|POST"), prop::option::of(0_u64..2), any::<bool>()), 1..10),
+            paths in prop::collection::vec("/[ab/]{0,5}", 1..20),
+        ) {
+            let rules: Vec<Rule> = rules.into_iter().map(|(policer, paths, of, listener, more)| {
+                let patterns = paths.iter().filter_map(|it| Pattern::path(it).ok()).map(Matcher::Pattern);
+                let mut conditions = vec![Condition::new(Part::Path, patterns.chain([Matcher::Pattern(Pattern::path("/b/a").expect("one"))]))];
+                conditions.extend(of.map(|it| method(&it)));
+                conditions.extend(listener.map(|it| Condition::new(Part::Listener, [Matcher::Range(Span::one(it))])));
+                conditions.extend(more.then(|| Condition::new(Part::Host, [Matcher::Pattern(Pattern::Any)])));
+                police(policer, conditions)
+            }).collect();
+            let heads = Heads::of(&rules, &plan(), &[true, true]);
+            let classifier = Classifier::compile(&rules, ClassId(0)).expect("rules");
+            let mut scratch = Scratch::default();
+            for path in &paths {
+                for (listener, (method, bit)) in [0, 1].into_iter().flat_map(|it| METHODS.map(|method| (it, method))) {
+                    let Some(entry) = heads.entry(listener, path.as_bytes()) else { continue };
+                    let Some(bucket) = entry.bucket.filter(|_| entry.methods & bit != 0) else { continue };
+                    for host in [&b""[..], b"x"] {
+                        let view = RequestView { method, listener, host, path: path.as_bytes(), ..RequestView::EMPTY };
+                        let found = classifier.classify(&view, &mut scratch);
+                        prop_assert_eq!(found.policer, Some(heads.policers[usize::from(bucket)]));
+                    }
+                }
+            }
+        }
+    }
+}

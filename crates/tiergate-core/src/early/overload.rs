@@ -1,0 +1,139 @@
+//! When the kernel polices: as the last resort, while refusing requests in the gateway is a considerable part of its work.
+//!
+//! A dropped SYN tells the client nothing; a refusal says why and for how long. So the gateway refuses as long as that is little beside what it serves. Only when, for some windows
+//! one after the other, the refused are more than a share of what comes does the kernel police, too. What it drops counts as refused: otherwise its own success would turn it off.
+//! It stops when for a longer time hardly anything is refused or dropped.
+//!
+//! Source: Voigt D §3.2 (SYN policing begins only where control by resource does not suffice), Voigt B §4.5 (the cheapest refusal at the highest load). Shares and hysteresis: ours.
+
+use crate::time::Moment;
+use std::time::Duration;
+
+/// How long one window is.
+pub const WINDOW: Duration = Duration::from_secs(1);
+/// So many windows of overload begin policing.
+const BEGIN: u32 = 3;
+/// So many without it end it.
+const END: u32 = 10;
+/// Fewer refusals in a window cost too little to be an overload.
+const REFUSED_MIN: u64 = 50;
+/// It ends below this part of the share that it begins at.
+const END_PART: f64 = 0.1;
+
+/// What was counted since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Requests that arrived at the gate.
+    pub arrived: u64,
+    /// Of them, those refused for want of capacity or of a token, or because their client is blocked.
+    pub refused: u64,
+    /// SYNs that the kernel dropped.
+    pub dropped: u64,
+}
+
+/// Whether the kernel polices.
+#[derive(Clone, Debug)]
+pub struct Overload {
+    /// The share of what comes that must be refused.
+    share: f64,
+    is_on: bool,
+    /// How many windows one after the other said the other thing.
+    windows: u32,
+    since: Option<(Moment, Counted)>,
+}
+
+impl Overload {
+    /// None yet. `share`: which part of what comes must be refused, above 0 and at most 1.
+    pub fn new(share: f64) -> Self {
+        Overload { share, is_on: false, windows: 0, since: None }
+    }
+
+    /// Another share from now on.
+    pub fn reconfigure(&mut self, share: f64) {
+        self.share = share;
+    }
+
+    /// Whether the kernel polices now.
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// What was counted until now, once a [`WINDOW`]; sooner is ignored. Returns whether it began or ended.
+    pub fn observe(&mut self, now: Moment, counted: Counted) -> Option<bool> {
+        let Some((since, before)) = self.since else {
+            self.since = Some((now, counted));
+            return None;
+        };
+        // A timer may be a little early.
+        if now.since(since) < WINDOW * 9 / 10 {
+            return None;
+        }
+        self.since = Some((now, counted));
+        // Another gate counts from zero.
+        let of = |it: fn(&Counted) -> u64| it(&counted).saturating_sub(it(&before));
+        let dropped = of(|it| it.dropped);
+        let [came, refused] = [of(|it| it.arrived) + dropped, of(|it| it.refused) + dropped];
+        let part = if came == 0 { 0.0 } else { refused as f64 / came as f64 };
+        let is_overload = refused >= REFUSED_MIN && part >= self.share;
+        let is_over = refused < REFUSED_MIN / 10 || part < self.share * END_PART;
+        let turns = if self.is_on { is_over } else { is_overload };
+        self.windows = if turns { self.windows + 1 } else { 0 };
+        if self.windows < if self.is_on { END } else { BEGIN } {
+            return None;
+        }
+        (self.is_on, self.windows) = (!self.is_on, 0);
+        Some(self.is_on)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many windows with these numbers in each; whether it is on afterwards.
+    fn windows(it: &mut Overload, state: &mut (u64, Counted), count: u64, each: [u64; 3]) -> bool {
+        for _ in 0..count {
+            state.0 += 1;
+            let [arrived, refused, dropped] = each;
+            state.1.arrived += arrived;
+            state.1.refused += refused;
+            state.1.dropped += dropped;
+            it.observe(Moment::from_millis(state.0 * 1000), state.1);
+        }
+        it.is_on()
+    }
+
+    #[test]
+    fn it_begins_after_some_windows_and_its_own_drops_keep_it() {
+        let (mut it, mut state) = (Overload::new(0.2), (0, Counted::default()));
+        assert!(!windows(&mut it, &mut state, 20, [1000, 199, 0]), "a fifth is not refused");
+        assert!(!windows(&mut it, &mut state, 2, [1000, 300, 0]));
+        assert!(!windows(&mut it, &mut state, 1, [1000, 0, 0]), "counted anew");
+        assert!(!windows(&mut it, &mut state, 2, [1000, 300, 0]));
+        assert!(windows(&mut it, &mut state, 1, [1000, 300, 0]));
+        assert!(windows(&mut it, &mut state, 100, [700, 0, 300]), "they come still");
+        assert!(windows(&mut it, &mut state, 9, [700, 0, 3]));
+        assert!(windows(&mut it, &mut state, 1, [700, 30, 0]));
+        assert!(windows(&mut it, &mut state, 9, [700, 13, 0]));
+        assert!(!windows(&mut it, &mut state, 1, [700, 13, 0]));
+    }
+
+    #[test]
+    fn a_trickle_is_no_overload_and_silence_ends_one() {
+        let (mut it, mut state) = (Overload::new(0.2), (0, Counted::default()));
+        assert!(!windows(&mut it, &mut state, 50, [49, 49, 0]));
+        assert!(windows(&mut it, &mut state, 3, [50, 50, 0]));
+        assert!(!windows(&mut it, &mut state, 10, [0, 0, 0]));
+    }
+
+    #[test]
+    fn counters_that_begin_anew_and_early_timers_do_no_harm() {
+        let mut it = Overload::new(0.2);
+        let all = |number| Counted { arrived: number, refused: number, dropped: 0 };
+        for millis in 0..2000 {
+            assert_eq!(it.observe(Moment::from_millis(millis), all(millis * 1000)), None);
+        }
+        assert_eq!(it.observe(Moment::from_millis(9000), all(5)), None);
+        assert!(!it.is_on());
+    }
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
+/*
+ * Polices SYNs: what a listener's rules say of the client's network, a token bucket for each rule, silent drop. Nothing else is ever dropped, and what is not understood passes.
+ *
+ * map       | who reads                | who writes
+ * state     | tg_syn                   | the gateway
+ * services  | tg_syn                   | the gateway: of a generation that is not in force
+ * rules_v*  | tg_syn                   | the gateway: under numbers of services that are not in force
+ * buckets   | tg_syn, tg_configure     | the same, under the bucket's lock
+ * counts    | the gateway              | tg_syn: each processor its own
+ * blocked   | tg_syn                   | the gateway
+ * let_in    | tg_syn                   | the gateway
+ *
+ * A set of rules is replaced by one number, state.generation. Source: Voigt B 3.1; Voigt C (let in).
+ */
+#include "kernel.h"
+#include "bucket.h"
+#include "packet.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+#define TG_POLICE 1u /* police by the rules */
+#define TG_BLOCK 2u /* drop those of blocked clients whose requests the gate never spares */
+#define TG_BLOCK_ALL 4u /* drop those of all blocked clients */
+#define TG_LET_IN 8u /* some client may be let in */
+
+#define TG_BUCKETS 1024
+#define TG_NO_BUCKET 0xffff
+#define TG_MAY_BE_SPARED 1
+
+struct tg_state {
+	__u32 generation, flags;
+};
+
+struct tg_service {
+	__u32 generation;
+	struct tg_address local;
+	__be16 port;
+	__u16 padding;
+};
+
+/* Tries of their own for both versions of IP: the shorter key is compared in one step. */
+struct tg_rule_key_v4 {
+	__u32 prefix_len;
+	__be32 service;
+	__be32 client;
+};
+
+struct tg_rule_key_v6 {
+	__u32 prefix_len;
+	__be32 service;
+	struct tg_address client;
+};
+
+struct tg_rule {
+	__u16 bucket;
+	__u8 partition, flags;
+};
+
+struct tg_bucket {
+	struct tg_tokens tokens;
+	struct bpf_spin_lock lock;
+	__u32 padding;
+};
+
+struct tg_count {
+	__u64 passed, overflow, dropped;
+};
+
+/* In the first place of counts: SYNs of our services while anything is on; let in; dropped because the client is blocked. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tg_state);
+} state SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct tg_service);
+	__type(value, __u32);
+} services SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 131072);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct tg_rule_key_v4);
+	__type(value, struct tg_rule);
+} rules_v4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 131072);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct tg_rule_key_v6);
+	__type(value, struct tg_rule);
+} rules_v6 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TG_BUCKETS);
+	__type(key, __u32);
+	__type(value, struct tg_bucket);
+} buckets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1 + TG_BUCKETS * (TG_PARTITIONS + 1));
+	__type(key, __u32);
+	__type(value, struct tg_count);
+} counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct tg_address);
+	__type(value, __u64);
+} blocked SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct tg_address);
+	__type(value, __u64);
+} let_in SEC(".maps");
+
+/* Whether a map has the client, and for longer than now. */
+TG_INLINE int is_listed(void *map, const struct tg_packet *packet, __u64 now)
+{
+	struct tg_address client;
+	tg_client(&client, packet);
+	__u64 *until = bpf_map_lookup_elem(map, &client);
+	return until && *until > now;
+}
+
+TG_INLINE struct tg_rule *find_rule(__be32 service, const struct tg_packet *packet)
+{
+	if (packet->is_v6) {
+		struct tg_rule_key_v6 key = { .prefix_len = 160, .service = service, .client = packet->client };
+		return bpf_map_lookup_elem(&rules_v6, &key);
+	}
+	struct tg_rule_key_v4 key = { .prefix_len = 64, .service = service, .client = packet->client.words[3] };
+	return bpf_map_lookup_elem(&rules_v4, &key);
+}
+
+TG_INLINE int police(struct tg_rule *rule, __u64 now)
+{
+	__u32 slot = rule->bucket, partition = rule->partition;
+	struct tg_bucket *bucket = bpf_map_lookup_elem(&buckets, &slot);
+	if (!bucket)
+		return XDP_PASS;
+	bpf_spin_lock(&bucket->lock);
+	enum tg_took took = tg_take(&bucket->tokens, now, partition);
+	bpf_spin_unlock(&bucket->lock);
+	__u32 place = 1 + slot * (TG_PARTITIONS + 1) + (partition < TG_PARTITIONS ? partition : TG_PARTITIONS);
+	struct tg_count *count = bpf_map_lookup_elem(&counts, &place);
+	if (count) {
+		count->passed += took != TG_NOTHING;
+		count->overflow += took == TG_OVERFLOW;
+		count->dropped += took == TG_NOTHING;
+	}
+	return took == TG_NOTHING ? XDP_DROP : XDP_PASS;
+}
+
+SEC("xdp")
+int tg_syn(struct xdp_md *ctx)
+{
+	__u32 zero = 0;
+	struct tg_packet packet = {};
+	if (!tg_parse((void *)(long)ctx->data, (void *)(long)ctx->data_end, &packet) || !tg_is_syn(&packet))
+		return XDP_PASS;
+	struct tg_state *in_force = bpf_map_lookup_elem(&state, &zero);
+	if (!in_force || !in_force->flags)
+		return XDP_PASS;
+	__u32 flags = in_force->flags;
+	struct tg_service service = { .generation = in_force->generation, .local = packet.local, .port = packet.local_port };
+	__u32 *number = bpf_map_lookup_elem(&services, &service);
+	if (!number)
+		return XDP_PASS;
+	struct tg_rule *rule = find_rule(tg_be32(*number), &packet);
+	if (!rule)
+		return XDP_PASS;
+	struct tg_count *all = bpf_map_lookup_elem(&counts, &zero);
+	if (!all)
+		return XDP_PASS;
+	all->passed++;
+	__u64 now = bpf_ktime_get_ns();
+	if (flags & TG_LET_IN && is_listed(&let_in, &packet, now)) {
+		all->overflow++;
+		return XDP_PASS;
+	}
+	int may_block = flags & TG_BLOCK_ALL || (flags & TG_BLOCK && !(rule->flags & TG_MAY_BE_SPARED));
+	if (may_block && is_listed(&blocked, &packet, now)) {
+		all->dropped++;
+		return XDP_DROP;
+	}
+	if (!(flags & TG_POLICE) || rule->bucket == TG_NO_BUCKET)
+		return XDP_PASS;
+	return police(rule, now);
+}
+
+struct tg_order {
+	__u32 slot, is_new;
+	struct tg_wanted wanted;
+};
+
+/* Gives a bucket other settings under its lock, from a "packet" that is an order. The gateway runs it (BPF_PROG_TEST_RUN); it is attached nowhere. Returns 1 if it has done it. */
+SEC("xdp")
+int tg_configure(struct xdp_md *ctx)
+{
+	struct tg_order *order = (void *)(long)ctx->data;
+	if ((void *)(order + 1) > (void *)(long)ctx->data_end)
+		return 0;
+	__u32 slot = order->slot;
+	int is_new = order->is_new;
+	struct tg_bucket *bucket = bpf_map_lookup_elem(&buckets, &slot);
+	if (!bucket)
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	bpf_spin_lock(&bucket->lock);
+	if (is_new)
+		tg_fill(&bucket->tokens, now, &order->wanted);
+	else
+		tg_reconfigure(&bucket->tokens, now, &order->wanted);
+	bpf_spin_unlock(&bucket->lock);
+	return 1;
+}

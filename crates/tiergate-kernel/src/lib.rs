@@ -1,0 +1,68 @@
+//! The gate in the kernel: programs (eBPF, in C) that refuse before user space wakes, their loader and their maps.
+//!
+//! What is refused is decided elsewhere ([`tiergate_core::early`]); this carries it out. Programs are attached by links that end with the process, however it ends: when the gateway is gone,
+//! everything passes, and nothing is left behind.
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `http` | first requests policed at an interface (tcx) |
+//! | `keys` | keys of maps that both share |
+//! | `syn` | SYN policing on an interface (XDP) |
+//! | `counts` | what is said of it, with or without a program |
+//! | `absent` | what stands for the program in a build without libbpf |
+//! | `buckets` | the buckets of a program |
+//! | `link` | attaching, by links |
+//! | `object` | loading the programs that the build has compiled |
+//! | `fault` | what may fail, and which right or tool it takes |
+//!
+//! Without clang at build time there are no programs ([`is_built`]), and loading says so.
+
+#[cfg(not(feature = "load"))]
+mod absent;
+#[cfg(feature = "load")]
+mod buckets;
+mod counts;
+mod fault;
+#[cfg(feature = "load")]
+mod http;
+#[cfg(feature = "load")]
+mod keys;
+#[cfg(feature = "load")]
+mod link;
+#[cfg(feature = "load")]
+mod object;
+#[cfg(feature = "load")]
+mod syn;
+
+#[cfg(not(feature = "load"))]
+pub use absent::{HttpGate, SynGate};
+pub use counts::{BucketCounts, Service, Switches, SynCounts, Way};
+pub use fault::Fault;
+#[cfg(feature = "load")]
+pub use http::HttpGate;
+#[cfg(feature = "load")]
+pub use syn::SynGate;
+
+/// Whether this build has programs at all.
+pub const fn is_built() -> bool {
+    cfg!(all(programs, feature = "load"))
+}
+
+/// The addresses of this network namespace's interfaces, for listeners at all of them. Those that packets are passed on to are none of them.
+///
+/// # Errors
+/// What the system says.
+pub fn local_addresses() -> std::io::Result<Vec<std::net::IpAddr>> {
+    let address = |it: nix::ifaddrs::InterfaceAddress| {
+        let storage = it.address?;
+        let v4 = storage.as_sockaddr_in().map(|it| it.ip().into());
+        v4.or_else(|| storage.as_sockaddr_in6().map(|it| it.ip().into()))
+    };
+    let mut all: Vec<std::net::IpAddr> = nix::ifaddrs::getifaddrs()?.filter_map(address).collect();
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+#[cfg(all(test, feature = "load"))]
+mod tests;

@@ -1,0 +1,100 @@
+//! Attaching programs by links, which end with the process.
+//!
+//! libbpf-rs attaches XDP without a choice of the way, and tcx not at all; so the call of libbpf below both is made here, and only here (docs/adr/0045).
+
+use crate::counts::Way;
+use crate::fault::Fault;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// A program at an interface. Dropped, it is there no more; so when the process ends, however it does.
+#[derive(Debug)]
+pub(crate) struct Link {
+    _descriptor: OwnedFd,
+    /// Which way it is attached.
+    pub(crate) way: Way,
+    /// The number of the interface: another one may get its name.
+    pub(crate) interface: i32,
+}
+
+/// Where a program is.
+#[derive(Debug, Default)]
+pub(crate) struct Links(Vec<(String, Link)>);
+
+impl Links {
+    /// Puts the program at an interface, unless it is there.
+    pub(crate) fn attach(
+        &mut self,
+        interface: &str,
+        attach: impl FnOnce() -> Result<Link, Fault>,
+    ) -> Result<Way, Fault> {
+        if let Some((_, link)) = self.0.iter().find(|(name, _)| name == interface) {
+            return Ok(link.way);
+        }
+        let link = attach()?;
+        let way = link.way;
+        self.0.push((interface.to_owned(), link));
+        Ok(way)
+    }
+
+    /// Takes it away from all but these, and forgets interfaces that are gone.
+    pub(crate) fn keep_at(&mut self, interfaces: &[String]) {
+        let is_there =
+            |name: &str, link: &Link| interface_index(name).is_ok_and(|it| it == link.interface);
+        self.0.retain(|(name, link)| interfaces.contains(name) && is_there(name, link));
+    }
+
+    /// Where it is, and which way.
+    pub(crate) fn interfaces(&self) -> impl Iterator<Item = (&str, Way)> {
+        self.0.iter().map(|(name, link)| (&**name, link.way))
+    }
+}
+
+/// The number of an interface of this network namespace.
+///
+/// # Errors
+/// There is none of that name.
+pub(crate) fn interface_index(name: &str) -> Result<i32, Fault> {
+    let missing = || Fault::NoInterface(name.to_owned());
+    let path = CString::new(name).map_err(|_| missing())?;
+    nix::net::if_::if_nametoindex(path.as_c_str()).map(|index| index as i32).map_err(|_| missing())
+}
+
+/// Attaches a program of XDP: native where the driver can, else generic.
+pub(crate) fn attach_xdp(program: BorrowedFd<'_>, interface: &str) -> Result<Link, Fault> {
+    let index = interface_index(interface)?;
+    let attach = |flags| create(program, index, libbpf_sys::BPF_XDP, flags);
+    let (way, link) = match attach(libbpf_sys::XDP_FLAGS_DRV_MODE) {
+        Ok(link) => (Way::Native, Ok(link)),
+        Err(_) => (Way::Generic, attach(libbpf_sys::XDP_FLAGS_SKB_MODE)),
+    };
+    let fault = |error| Fault::Attach { interface: interface.to_owned(), error };
+    Ok(Link { _descriptor: link.map_err(fault)?, way, interface: index })
+}
+
+/// Attaches a program to the ingress of an interface (tcx).
+pub(crate) fn attach_ingress(program: BorrowedFd<'_>, interface: &str) -> Result<Link, Fault> {
+    let index = interface_index(interface)?;
+    let link = create(program, index, libbpf_sys::BPF_TCX_INGRESS, 0);
+    let fault = |error| Fault::Attach { interface: interface.to_owned(), error };
+    Ok(Link { _descriptor: link.map_err(fault)?, way: Way::Ingress, interface: index })
+}
+
+#[allow(unsafe_code)]
+fn create(program: BorrowedFd<'_>, index: i32, attach: u32, flags: u32) -> io::Result<OwnedFd> {
+    let options = libbpf_sys::bpf_link_create_opts {
+        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
+        flags,
+        ..Default::default()
+    };
+    // SAFETY: `program` is open while it is borrowed, and the call only reads `options`, which lives until it returns.
+    let result = unsafe {
+        libbpf_sys::bpf_link_create(program.as_raw_fd(), index, attach, &raw const options)
+    };
+    match result {
+        // SAFETY: the descriptor is new, and of nobody else.
+        0.. => Ok(unsafe { OwnedFd::from_raw_fd(result) }),
+        error => Err(io::Error::from_raw_os_error(-error)),
+    }
+}

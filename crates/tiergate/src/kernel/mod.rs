@@ -1,0 +1,32 @@
+//! The kernel's part of the gate: SYNs that are dropped before a connection exists, and first requests that are answered before user space wakes.
+//!
+//! The core decides which policers go early and when ([`tiergate_core::early`]); `tiergate-kernel` carries it out. Here is what connects both to the gateway: the policy's rules become the program's,
+//! rates that controllers change are passed on, blocked clients are kept out, those in a session let in. Where a right, an interface or the program is missing, a warning says so once, and the
+//! gateway refuses by itself.
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `rules` | what of a policy goes early, for the program and in words |
+//! | `clients` | what the request path says of clients |
+//! | `programs` | the programs, and what they are given |
+//! | `task` | follows policy, overload and rates, on the first thread |
+//! | `status` | what is in force, and what was counted |
+//! | `probe` | tries it for `tiergate doctor` |
+//!
+//! | state | who reads | who writes |
+//! |---|---|---|
+//! | the program and its maps | the task | the task, and threads that it waits for |
+//! | which flow is which client; who is let in | the task | the request path |
+//! | the status | `/status` and metrics | the task |
+
+mod clients;
+pub mod probe;
+mod programs;
+mod rules;
+mod status;
+mod task;
+
+pub use clients::Clients;
+pub(crate) use rules::{check_words, explain_words};
+pub use status::{KernelInterface, KernelPolicer, KernelRequests, KernelStatus};
+pub use task::run;

@@ -1,0 +1,176 @@
+//! What of a policy goes early: for the program, and in words.
+
+use crate::config::meant::{Listener, Policy, RequestsInKernel};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use tiergate_core::admit::policer::PolicerId;
+use tiergate_core::classify::Match;
+use tiergate_core::classify::rule::Rule;
+use tiergate_core::early::heads::Heads;
+use tiergate_core::early::{Early, Policing, Stage};
+use tiergate_core::request::RequestView;
+use tiergate_kernel::Service;
+
+/// Most rules that `tiergate check` lists.
+const SHOWN_MAX: usize = 20;
+
+/// What may go early.
+pub(super) fn early(policy: &Policy) -> Early {
+    let rules: Vec<Rule> = policy.rules.iter().map(|rule| rule.rule.clone()).collect();
+    let by_score = policy.score.as_ref().is_some_and(|tables| !tables.bands.is_empty());
+    let proxied: Vec<bool> = policy.listeners.iter().map(|it| it.proxy_protocol).collect();
+    Early::of(&Policing {
+        rules: &rules,
+        plan: &policy.plan,
+        default_class: (!by_score).then(|| policy.classifier.default_class()),
+        trusted: &policy.trusted,
+        proxied: &proxied,
+    })
+}
+
+/// Which first requests may go early: those of listeners without encryption.
+pub(super) fn heads(policy: &Policy) -> Heads {
+    let rules: Vec<Rule> = policy.rules.iter().map(|rule| rule.rule.clone()).collect();
+    let plain: Vec<bool> = policy.listeners.iter().map(|it| it.tls.is_none()).collect();
+    Heads::of(&rules, &policy.plan, &plain)
+}
+
+/// As [`services`], of those alone.
+pub(super) fn plain_services(listeners: &[Listener], here: &[IpAddr]) -> Vec<Service> {
+    let is_plain = |it: &Service| listeners[usize::from(it.listener)].tls.is_none();
+    services(listeners, here).into_iter().filter(is_plain).collect()
+}
+
+/// The addresses that connections of the listeners come to. One that listens at all addresses has those of this machine: what is passed on to others is not its.
+pub(super) fn services(listeners: &[Listener], here: &[IpAddr]) -> Vec<Service> {
+    let mut found: HashMap<SocketAddr, u16> = HashMap::new();
+    // As the system looks for the socket: the exact one first, then of the version, then of both.
+    for pass in 0..3 {
+        for (place, listener) in listeners.iter().enumerate() {
+            let Listener { address, .. } = listener;
+            let is_exact = !address.ip().is_unspecified();
+            let own: Vec<IpAddr> = match pass {
+                0 if is_exact => vec![address.ip().to_canonical()],
+                1 if !is_exact => {
+                    here.iter().copied().filter(|it| it.is_ipv4() == address.is_ipv4()).collect()
+                }
+                2 if !is_exact && address.is_ipv6() => here.to_vec(),
+                _ => continue,
+            };
+            // A port that the system picks is not known here.
+            for ip in own.into_iter().filter(|_| address.port() != 0) {
+                found.entry(SocketAddr::new(ip, address.port())).or_insert(place as u16);
+            }
+        }
+    }
+    let mut all: Vec<Service> =
+        found.into_iter().map(|(local, listener)| Service { listener, local }).collect();
+    all.sort_by_key(|it| it.local);
+    all
+}
+
+/// For `tiergate check`: which policers go early, and why others do not.
+pub(crate) fn check_words(policy: &Policy) -> Vec<String> {
+    if policy.kernel.as_ref().is_none_or(|kernel| !kernel.police) {
+        return Vec::new();
+    }
+    let early = early(policy);
+    let by_request = match policy.kernel.as_ref().map(|it| it.requests) {
+        None | Some(RequestsInKernel::Pass) => Heads::default(),
+        Some(_) => heads(policy),
+    };
+    let name = |id: PolicerId| policy.plan.policer(id).map_or("", |it| it.name.as_str());
+    let stage = |stage: Stage| match stage {
+        Stage::Early => "goes early".to_owned(),
+        Stage::Late(late) => format!("stays with the gateway: {}", late.words()),
+    };
+    let of_rule = |(place, found): (usize, &Option<Stage>)| {
+        let rule = &policy.rules[place];
+        let id = rule.rule.policer?;
+        let stage = match (*found)? {
+            Stage::Late(_) if by_request.has(id) => {
+                "goes early, with the first request of a connection".to_owned()
+            }
+            found => stage(found),
+        };
+        Some(format!("rule {}, policer {}: {stage}", rule.label(), name(id)))
+    };
+    let mut lines: Vec<String> = early.rules.iter().enumerate().filter_map(of_rule).collect();
+    let more = lines.len().saturating_sub(SHOWN_MAX);
+    lines.truncate(SHOWN_MAX);
+    lines.extend((more > 0).then(|| format!("and {more} more rules")));
+    lines.extend(early.others.iter().map(|(id, found)| {
+        let of = if policy.plan.site_policer == Some(*id) { "all requests" } else { "a class" };
+        format!("policer {} of {of}: {}", name(*id), stage(*found))
+    }));
+    if lines.is_empty() {
+        lines.push("no policer: nothing is policed early".to_owned());
+    }
+    lines
+}
+
+/// For `tiergate explain`: where the request is policed; empty where the kernel is not asked, or nothing polices it.
+pub(crate) fn explain_words(policy: &Policy, view: &RequestView<'_>, found: &Match) -> String {
+    let Some(kernel) = policy.kernel.as_ref().filter(|kernel| kernel.police) else {
+        return String::new();
+    };
+    let class = policy.plan.class(found.class).and_then(|class| class.policer);
+    if (found.policer, class, policy.plan.site_policer) == (None, None, None) {
+        return String::new();
+    }
+    let early = early(policy);
+    let entry = early.entry(view.listener, view.client);
+    let id = entry.and_then(|it| early.policers.get(usize::from(it.bucket?)).copied());
+    let name = id.and_then(|id| Some(policy.plan.policer(id)?.name.clone()));
+    match name {
+        Some(name) => format!(
+            "\nPoliced by {name} at the first packet of its connection, by the kernel, under overload ({} refused); and again by the gateway\n",
+            crate::config::show::share(kernel.begin)
+        ),
+        None if is_by_request(policy, view, found) => format!(
+            "\nPoliced at the first request of its connection, by the kernel, under overload ({} refused); and again by the gateway\n",
+            crate::config::show::share(kernel.begin)
+        ),
+        None => {
+            "\nPoliced by the gateway alone: what the kernel sees does not decide it\n".to_owned()
+        }
+    }
+}
+
+/// Whether the kernel polices it by its head.
+fn is_by_request(policy: &Policy, view: &RequestView<'_>, found: &Match) -> bool {
+    if policy.kernel.as_ref().is_none_or(|it| it.requests == RequestsInKernel::Pass) {
+        return false;
+    }
+    let heads = heads(policy);
+    let entry = heads.entry(view.listener, view.path);
+    let bucket = entry.filter(|it| it.has_method(view.method)).and_then(|it| it.bucket);
+    bucket.is_some_and(|it| heads.policers.get(usize::from(it)).copied() == found.policer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_at_all_addresses_has_those_of_the_machine_that_no_other_has() {
+        let listeners: Vec<Listener> =
+            ["[::]:80", "0.0.0.0:80", "10.0.0.1:80", "[::]:81", "127.0.0.1:0"]
+                .map(|it| Listener::plain(it.parse().expect("an address")))
+                .into();
+        let here: Vec<IpAddr> =
+            ["10.0.0.1", "10.0.0.2", "fd00::1"].map(|it| it.parse().expect("one")).into();
+        let found = services(&listeners, &here);
+        let shown: Vec<String> =
+            found.iter().map(|it| format!("{} {}", it.local, it.listener)).collect();
+        let wanted = [
+            "10.0.0.1:80 2",
+            "10.0.0.1:81 3",
+            "10.0.0.2:80 1",
+            "10.0.0.2:81 3",
+            "[fd00::1]:80 0",
+            "[fd00::1]:81 3",
+        ];
+        assert_eq!(shown, wanted);
+    }
+}

@@ -1,0 +1,376 @@
+//! The kernel's part of the gate, with the gateway in a network namespace: overload begins policing and its end ends it, blocked clients are kept out, those in a session let in, and nothing is left
+//! behind. Needs root's rights; without them it says so and tests nothing.
+
+#[allow(dead_code, reason = "this test uses a part of it")]
+#[path = "../../../tiergate-kernel/tests/network/mod.rs"]
+mod network;
+#[path = "../support/mod.rs"]
+mod support;
+
+use network::{INTERFACE, Network, SERVER};
+use rustix::process::Signal;
+use serde_json::Value;
+use socket2::{Domain, Socket, Type};
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use support::client::Client;
+use support::eventually;
+use support::origin::Origin;
+use support::process::Process;
+use tempfile::TempDir;
+
+const ADMIN: &str = "127.0.0.1:8434";
+const TO: (IpAddr, u16) = (IpAddr::V4(SERVER), 80);
+/// The client that is policed, and one that is not.
+const POLICED: &str = "10.78.0.1";
+const OTHER: &str = "10.79.0.1";
+/// Long enough on a busy machine, too short for a second SYN.
+const SOON: Duration = Duration::from_millis(700);
+
+/// A gateway on the server's side of a network.
+struct Gateway<'n> {
+    network: &'n Network,
+    process: Process,
+    policy: PathBuf,
+    _folder: TempDir,
+    origin: Origin,
+}
+
+impl<'n> Gateway<'n> {
+    fn start(network: &'n Network, tables: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let policy = folder.path().join("policy.toml");
+        let origin = network.on_server(Origin::echo);
+        std::fs::write(&policy, text(&origin, tables)).expect("a folder of our own");
+        let mut command = network.server_command(Path::new(env!("CARGO_BIN_EXE_tiergate")));
+        command.arg("run").arg(&policy).stdin(Stdio::null());
+        let process = Process::start(&mut command);
+        let gateway = Gateway { network, process, policy, _folder: folder, origin };
+        eventually("it serves", || {
+            network.on_server(|| Client::try_connect(ADMIN.parse().expect("an address")).is_ok())
+        });
+        gateway
+    }
+
+    fn kernel(&self) -> Value {
+        let status = self.network.on_server(|| {
+            Client::connect(ADMIN.parse().expect("an address")).get_local("/status").text()
+        });
+        serde_json::from_str::<Value>(&status).expect("JSON")["kernel"].clone()
+    }
+
+    fn metrics(&self) -> String {
+        self.network.on_server(|| {
+            Client::connect(ADMIN.parse().expect("an address")).get_local("/metrics").text()
+        })
+    }
+
+    fn reload(&self, tables: &str) {
+        std::fs::write(&self.policy, text(&self.origin, tables)).expect("a folder of our own");
+        self.process.signal(Signal::HUP);
+    }
+
+    fn way(&self) -> Value {
+        self.kernel()["interfaces"][0]["way"].clone()
+    }
+
+    /// The status of an answer on a new connection from an address; `None`: there is no connection.
+    fn get(&self, from: &str, head: &str) -> Option<u16> {
+        self.ask(from, &format!("GET / HTTP/1.1\r\nHost: x\r\n{head}\r\n")).map(|it| it.0)
+    }
+
+    /// The same of a request as it is written, with the head of the answer.
+    fn ask(&self, from: &str, request: &str) -> Option<(u16, String)> {
+        self.network.on_client(|| ask(from, &[request], SOON))
+    }
+}
+
+fn text(origin: &Origin, tables: &str) -> String {
+    format!(
+        "admin = \"{ADMIN}\"\nthreads = 1\n[[listener]]\naddress = \"0.0.0.0:80\"\n[origin]\nservers = [\"{}\"]\nslots = 100\n{tables}",
+        origin.server()
+    )
+}
+
+/// Sends a request in these parts, on a new connection from an address: the status, and the head of the answer.
+fn ask(from: &str, parts: &[&str], patience: Duration) -> Option<(u16, String)> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    let from = SocketAddr::new(from.parse().expect("an address"), 0);
+    socket.bind(&from.into()).expect("an address of the client");
+    socket.connect_timeout(&SocketAddr::from(TO).into(), patience).ok()?;
+    socket.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
+    socket.set_linger(Some(Duration::ZERO)).expect("set");
+    socket.set_tcp_nodelay(true).expect("set");
+    for (place, part) in parts.iter().enumerate() {
+        if place > 0 {
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        (&socket).write_all(part.as_bytes()).ok()?;
+    }
+    let (mut got, mut part) = (Vec::new(), [0; 4096]);
+    while !got.windows(4).any(|it| it == b"\r\n\r\n") {
+        match (&socket).read(&mut part).ok()? {
+            0 => return None,
+            len => got.extend(&part[..len]),
+        }
+    }
+    let text = String::from_utf8_lossy(&got).into_owned();
+    Some((text.get(9..12)?.parse().ok()?, text))
+}
+
+/// Ask again and again on new connections until told to stop; counts answers by whether they are refusals.
+fn storm(from: &str, stop: &AtomicBool, [served, refused]: [&AtomicU64; 2]) {
+    while !stop.load(Ordering::Relaxed) {
+        match ask(from, &["GET / HTTP/1.1\r\nHost: x\r\n\r\n"], Duration::from_millis(30)) {
+            Some((200, _)) => served.fetch_add(1, Ordering::Relaxed),
+            Some(_) => refused.fetch_add(1, Ordering::Relaxed),
+            None => 0,
+        };
+    }
+}
+
+const POLICY: &str = "[[rule]]\nclient = \"10.78.0.1\"\npolice = { rate = \"5/s\", burst = 5 }\n\
+    [kernel]\ninterfaces = [\"in\"]\n";
+
+#[test]
+fn overload_begins_policing_and_its_end_ends_it() {
+    let Some(network) = Network::start() else { return };
+    let gateway = Gateway::start(&network, POLICY);
+    eventually("it is attached", || gateway.way() == "native");
+    let kernel = gateway.kernel();
+    assert_eq!((&kernel["policing"], &kernel["fault"]), (&false.into(), &Value::Null));
+    // No overload: the gateway refuses, and says why.
+    let answers: Vec<_> = (0..20).map(|_| gateway.get(POLICED, "")).collect();
+    assert!(answers.contains(&Some(429)) && !answers.contains(&None), "{answers:?}");
+    let (stop, served, refused) = Default::default();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| network.on_client(|| storm(POLICED, &stop, [&served, &refused])));
+        }
+        let policing = || gateway.kernel()["policing"] == true;
+        let until = Instant::now() + Duration::from_secs(60);
+        while !policing() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let has_begun = policing();
+        // What is refused from now on is what the kernel lets through, which is what the gateway would.
+        let before = refused.load(Ordering::Relaxed);
+        let others: Vec<_> = (0..100).map(|_| gateway.get(OTHER, "")).collect();
+        std::thread::sleep(Duration::from_secs(3));
+        let after = refused.load(Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
+        assert!(has_begun, "{}", gateway.kernel());
+        assert!(others.iter().all(|it| *it == Some(200)), "{others:?}");
+        assert!(
+            before > 100 && after - before < before / 2,
+            "{before} refused before, {after} after"
+        );
+    });
+    let policer = gateway.kernel()["policers"][0].clone();
+    assert_eq!(policer["policer"], "rule.1", "{policer}");
+    assert!(policer["dropped"].as_u64() > Some(100), "{policer}");
+    for line in
+        ["tiergate_kernel_policing 1", "tiergate_kernel_interface_in_force{interface=\"in\"} 1"]
+    {
+        assert!(gateway.metrics().lines().any(|it| it == line), "{line}");
+    }
+    eventually("it is over", || gateway.kernel()["policing"] == false);
+    // A policy that asks for nothing of it.
+    gateway.reload("");
+    eventually("it is gone", || gateway.kernel() == Value::Null);
+    gateway.reload(POLICY);
+    eventually("it is back", || gateway.way() == "native");
+    drop(gateway);
+    assert_eq!(programs(), 0, "killed");
+}
+
+/// Programs of ours on the machine.
+fn programs() -> usize {
+    let bpftool = ["bpftool", "/usr/sbin/bpftool"];
+    let output =
+        bpftool.iter().find_map(|it| Command::new(it).args(["prog", "list"]).output().ok());
+    let Some(output) = output else { return 0 };
+    // The kernel ends them a moment after the process.
+    std::thread::sleep(Duration::from_millis(500));
+    String::from_utf8_lossy(&output.stdout).matches("name tg_").count()
+}
+
+#[test]
+fn interfaces_that_go_and_come_and_those_that_are_missing() {
+    let Some(network) = Network::start() else { return };
+    let gateway = Gateway::start(&network, &POLICY.replace("\"in\"", "\"in\", \"later\""));
+    eventually("one of two", || gateway.way() == "native");
+    let fault = gateway.kernel()["fault"].clone();
+    assert_eq!(fault, "there is no interface \"later\" in this network namespace");
+    assert_eq!(gateway.get(POLICED, ""), Some(200), "it serves all the same");
+    let ip = |words: &str| {
+        let mut command = network.server_command(Path::new("ip"));
+        assert!(command.args(words.split(' ')).status().expect("ip runs").success(), "{words}");
+    };
+    ip("link add later type veth peer name earlier");
+    let later = || gateway.kernel()["interfaces"][1]["way"].clone();
+    eventually("it has come", || later() == "native" && gateway.kernel()["fault"] == Value::Null);
+    ip("link del later");
+    eventually("it has gone", || later() == Value::Null);
+    ip("link add later type veth peer name earlier");
+    eventually("it has come again", || later() == "native");
+    assert_eq!(gateway.kernel()["interfaces"][0]["name"], INTERFACE);
+}
+
+#[test]
+fn blocked_clients_are_kept_out_and_those_in_a_session_let_in() {
+    let Some(network) = Network::start() else { return };
+    let tables = "[session]\nown = true\n\
+        [[rule]]\nmethod = \"POST\"\npolice = { rate = \"1/m\", burst = 1 }\n\
+        [[rule]]\nheader.x-no = \"*\"\npolice = { rate = \"1/m\", burst = 1 }\n\
+        [refusal]\nblock = { after = 5, within = \"10s\", for = \"20s\" }\n\
+        [kernel]\ninterfaces = [\"in\"]\nblock = \"all\"\nlet_in = \"60s\"\n";
+    let gateway = Gateway::start(&network, tables);
+    eventually("it is attached", || gateway.way() == "native");
+    let blocked = |from: &str| {
+        let answers: Vec<_> = (0..12).map(|_| gateway.get(from, "X-No: 1\r\n")).collect();
+        std::thread::sleep(Duration::from_millis(300));
+        (answers, gateway.get(from, ""))
+    };
+    // The client of a session: what it asks for next is let in, although the gate blocks it.
+    let (_, head) = gateway.ask(OTHER, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("an answer");
+    let cookie = head
+        .lines()
+        .find_map(|line| line.to_lowercase().starts_with("set-cookie: ").then(|| &line[12..]));
+    let cookie = cookie.and_then(|it| it.split(';').next()).expect("a session");
+    assert_eq!(gateway.get(OTHER, &format!("Cookie: {cookie}\r\n")), Some(200));
+    std::thread::sleep(Duration::from_millis(300));
+    let (answers, next) = blocked(POLICED);
+    assert!(answers.contains(&Some(429)), "{answers:?}");
+    assert_eq!(next, None, "its SYNs are dropped");
+    let (answers, next) = blocked(OTHER);
+    assert!(answers.contains(&Some(429)) && !answers.contains(&None), "{answers:?}");
+    assert_eq!(next, Some(429), "the gateway says that it is blocked");
+    let is_counted = |what: &str| gateway.kernel()[what].as_u64() > Some(0);
+    eventually("both are counted", || is_counted("blocked") && is_counted("let_in"));
+    // A policy without blocks ends them.
+    gateway.reload("[kernel]\ninterfaces = [\"in\"]\n");
+    eventually("it gets in", || gateway.get(POLICED, "") == Some(200));
+}
+
+#[test]
+fn the_doctor_tries_each_program_and_says_which_right_is_missing() {
+    let Some(_network) = Network::start() else { return };
+    let before = programs();
+    let found = |without: &str| {
+        let mut command = Command::new("setpriv");
+        command.arg(format!("--bounding-set={without}")).arg(env!("CARGO_BIN_EXE_tiergate"));
+        let output = command.args(["doctor", "--json"]).output().expect("setpriv runs");
+        let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        ["kernel-syn", "kernel-http"].map(|name| {
+            let mut machine = all["machine"].as_array().expect("a list").iter();
+            let it = machine.find(|it| it["name"] == name).expect("it is tried");
+            it["missing"].as_str().unwrap_or("nothing").to_owned()
+        })
+    };
+    assert_eq!(found("+all"), ["nothing", "nothing"]);
+    for without in ["-bpf,-sys_admin", "-net_admin,-sys_admin"] {
+        for missing in found(without) {
+            assert!(
+                missing.ends_with("it needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"),
+                "{missing}"
+            );
+        }
+    }
+    assert_eq!(programs(), before, "nothing is left");
+}
+
+/// Every way round the rules for paths that the kernel does not judge: it passes, and the gateway finds the same rule after it has normalised the path, or takes the request for none.
+#[test]
+fn what_the_kernel_cannot_judge_the_gateway_refuses() {
+    let Some(network) = Network::start() else { return };
+    let tables = "[[rule]]\npath = \"/cgi/*\"\npolice = { rate = \"1/m\", burst = 20 }\n\
+        [kernel]\ninterfaces = [\"in\"]\nrequests = \"answer\"\n";
+    let gateway = Gateway::start(&network, tables);
+    eventually("it is attached", || gateway.kernel()["interfaces"][0]["ingress"] == true);
+    let plain = "GET /cgi/x HTTP/1.1\r\nHost: x\r\n\r\n";
+    let (stop, seen) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            network.on_client(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let answer = ask(POLICED, &[plain], SOON);
+                    // What the gateway says is longer; the kernel closes, whatever was asked.
+                    let by_kernel = answer.is_some_and(|(_, it)| {
+                        it.contains("Retry-After: 60\r\nContent-Type: text/plain\r\n")
+                    });
+                    seen.fetch_add(u64::from(by_kernel), Ordering::Relaxed);
+                }
+            });
+        });
+        let until = Instant::now() + Duration::from_secs(60);
+        while seen.load(Ordering::Relaxed) < 50 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let is_policed = seen.load(Ordering::Relaxed) >= 50;
+        let refused = || gateway.kernel()["requests"][0]["refused"].as_u64();
+        let table: &[(&str, &[&str])] = &[
+            ("split within the path", &["GET /cg", "i/x HTTP/1.1\r\nHost: x\r\n\r\n"]),
+            ("split within the method", &["G", "ET /cgi/x HTTP/1.1\r\nHost: x\r\n\r\n"]),
+            ("absolute", &["GET http://x/cgi/x HTTP/1.1\r\nHost: x\r\n\r\n"]),
+            ("absolute, other case", &["GET HTTP://x/cgi/x HTTP/1.1\r\nHost: x\r\n\r\n"]),
+            ("encoded letter", &["GET /c%67i/x HTTP/1.1\r\nHost: x\r\n\r\n"]),
+            ("encoded slash", &["GET /cgi%2fx HTTP/1.1\r\nHost: x\r\n\r\n"]),
+            ("two slashes", &["GET //cgi/x HTTP/1.1\r\nHost: x\r\n\r\n"]),
+            ("two slashes within", &["GET /cgi//x HTTP/1.1\r\nHost: x\r\n\r\n"]),
+            ("a dot", &["GET /./cgi/x HTTP/1.1\r\nHost: x\r\n\r\n"]),
+            ("two dots", &["GET /a/../cgi/x HTTP/1.1\r\nHost: x\r\n\r\n"]),
+            ("an encoded dot", &["GET /%2e/cgi/x HTTP/1.1\r\nHost: x\r\n\r\n"]),
+            ("a backslash", &["GET /cgi/\\x HTTP/1.1\r\nHost: x\r\n\r\n"]),
+            ("another method", &["PUT /cgi/x HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"]),
+            ("a method in lower case", &["get /cgi/x HTTP/1.1\r\nHost: x\r\n\r\n"]),
+            ("an empty line before", &["\r\nGET /cgi/x HTTP/1.1\r\nHost: x\r\n\r\n"]),
+            ("two spaces", &["GET  /cgi/x HTTP/1.1\r\nHost: x\r\n\r\n"]),
+            ("a tab", &["GET\t/cgi/x HTTP/1.1\r\nHost: x\r\n\r\n"]),
+        ];
+        let found: Vec<_> = table
+            .iter()
+            .map(|(name, parts)| (*name, network.on_client(|| ask(OTHER, parts, SOON))))
+            .collect();
+        // The second of two in one packet, and of a kept connection: the first has no rule.
+        let first = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+        let second = network.on_client(|| second(first, plain));
+        let until = Instant::now() + Duration::from_secs(5);
+        // It is shown once a second.
+        while refused() < Some(50) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let by_kernel = refused();
+        stop.store(true, Ordering::Relaxed);
+        assert!(is_policed, "{}", gateway.kernel());
+        assert!(by_kernel >= Some(50), "{by_kernel:?}");
+        for (name, answer) in &found {
+            let (status, text) = answer.as_ref().unwrap_or_else(|| panic!("{name}: no answer"));
+            assert!([400, 429].contains(status), "{name}: {text}");
+        }
+        let policed = found.iter().filter(|it| it.1.as_ref().is_some_and(|it| it.0 == 429)).count();
+        assert!(policed >= 10, "{found:?}");
+        assert_eq!(second, [[200, 429]; 2]);
+    });
+    // What the rule does not mean is not touched.
+    assert_eq!(gateway.get(OTHER, ""), Some(200));
+}
+
+/// The answers to two requests, together and one after the other, on a connection.
+fn second(one: &str, other: &str) -> [[u16; 2]; 2] {
+    [true, false].map(|together| {
+        let mut client = Client::connect(SocketAddr::from(TO));
+        if together {
+            client.send(format!("{one}{other}"));
+            return [client.answer().status, client.answer().status];
+        }
+        client.send(one);
+        let first = client.answer().status;
+        client.send(other);
+        [first, client.answer().status]
+    })
+}
