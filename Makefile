@@ -172,7 +172,7 @@ audit: ## What is known of the dependencies' versions (needs the network), licen
 
 .PHONY: deb
 deb: ## The Debian package, target/package/tiergate.deb: of the stripped program, with unit, first policy, manual pages, completions
-	@$(CARGO) build --release --locked -p tiergate
+	@$(CARGO) build --release --locked -p tiergate $(FEATURES)
 	@scripts/deb.sh
 
 .PHONY: deb-check
@@ -181,7 +181,7 @@ deb-check: deb ## A fresh Debian: apt install, one edit, start, traffic, page, m
 
 .PHONY: image-check
 image-check: ## The container image: built where podman, buildah or docker runs, else its content is run in a folder (needs root)
-	@$(CARGO) build --release --locked -p tiergate
+	@$(CARGO) build --release --locked -p tiergate --no-default-features --features degrade
 	@scripts/image-check.sh
 
 .PHONY: site

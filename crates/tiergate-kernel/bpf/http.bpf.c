@@ -289,13 +289,12 @@ int tg_http(struct __sk_buff *skb)
 		bpf_map_delete_elem(&refused, &flow);
 		return TC_ACT_OK;
 	}
-	if (packet.data_len == 0) {
-		/* The client's acknowledgement of our answer, which comes soon. Its FIN reaches the system, which resets. */
-		__u64 *at = bpf_map_lookup_elem(&refused, &flow);
-		if (!(packet.flags & TG_FIN) && at && bpf_ktime_get_ns() - *at < TG_SOON)
-			return TC_ACT_SHOT;
+	/* What a client still sends that has our answer: acknowledgements, and the rest of a body. The system, which knows the connection no more, would reset it, and the client might lose the answer. Its FIN reaches the system, which resets. */
+	__u64 *at = bpf_map_lookup_elem(&refused, &flow);
+	if (!(packet.flags & TG_FIN) && at && bpf_ktime_get_ns() - *at < TG_SOON)
+		return TC_ACT_SHOT;
+	if (packet.data_len == 0)
 		return TC_ACT_OK;
-	}
 	/* Several packets in one (GRO), or one that is not all here. */
 	__u32 data = packet.tcp + packet.tcp_len;
 	if (skb->gso_segs > 1 || skb->len < data + packet.data_len)

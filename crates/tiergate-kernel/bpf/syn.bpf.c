@@ -27,6 +27,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define TG_BUCKETS 1024
 #define TG_NO_BUCKET 0xffff
 #define TG_MAY_BE_SPARED 1
+#define TG_TRUSTED 2 /* proxies, with many clients behind them */
 
 struct tg_state {
 	__u32 generation, flags;
@@ -192,7 +193,7 @@ int tg_syn(struct xdp_md *ctx)
 		return XDP_PASS;
 	}
 	int may_block = flags & TG_BLOCK_ALL || (flags & TG_BLOCK && !(rule->flags & TG_MAY_BE_SPARED));
-	if (may_block && is_listed(&blocked, &packet, now)) {
+	if (may_block && !(rule->flags & TG_TRUSTED) && is_listed(&blocked, &packet, now)) {
 		all->dropped++;
 		return XDP_DROP;
 	}

@@ -49,7 +49,7 @@ impl Buckets {
         self.slots.retain(|id, _| policers.contains(id));
     }
 
-    /// Gives each policer a bucket: the one that it has, or a full one. Returns their numbers.
+    /// Gives each policer a bucket: the one that it has, as it is until [`Buckets::settle`], or a full one. Returns their numbers.
     pub(crate) fn place(
         &mut self,
         object: &Object,
@@ -58,19 +58,31 @@ impl Buckets {
     ) -> Result<Vec<u16>, Fault> {
         let mut numbers = Vec::with_capacity(policers.len());
         for id in policers {
+            if let Some(slot) = self.slots.get(id) {
+                numbers.push(slot.number as u16);
+                continue;
+            }
             let wanted = wanted(*id).unwrap_or_default();
-            let known = self.slots.get(id).map(|slot| slot.number);
             let is_free = |number: &u32| self.slots.values().all(|slot| slot.number != *number);
             let full = || Fault::Map { map: "buckets", error: io::ErrorKind::StorageFull.into() };
-            let number = known.or_else(|| (0..BUCKETS).find(is_free)).ok_or_else(full)?;
-            if known.is_none() {
-                self.clear(number)?;
-            }
-            configure(object, number, known.is_none(), &wanted)?;
+            let number = (0..BUCKETS).find(is_free).ok_or_else(full)?;
+            self.clear(number)?;
+            configure(object, number, true, &wanted)?;
             self.slots.insert(*id, Slot { number, wanted });
             numbers.push(number as u16);
         }
         Ok(numbers)
+    }
+
+    /// Frees all buckets but those of these policers, and gives the others what is wanted: once the rules that need it are in force.
+    pub(crate) fn settle(
+        &mut self,
+        object: &Object,
+        policers: &[PolicerId],
+        wanted: impl Fn(PolicerId) -> Option<Wanted>,
+    ) -> Result<(), Fault> {
+        self.keep(policers);
+        policers.iter().try_for_each(|id| self.set(object, *id, wanted(*id).unwrap_or_default()))
     }
 
     /// Gives a policer's bucket other settings, if it has one.

@@ -105,12 +105,12 @@ impl HttpGate {
     /// policer, a whole response of at most 256 bytes; empty: its connection is reset.
     ///
     /// # Errors
-    /// A map is full; then the former rules stay.
+    /// A map is full, and the former rules stay as they are; or a bucket cannot be written, and these are in force with a former rate. The caller switches the program off.
     pub fn put_in_force(
         &mut self,
         heads: &Heads,
         services: &[Service],
-        wanted: impl Fn(PolicerId) -> Option<Wanted>,
+        wanted: impl Fn(PolicerId) -> Option<Wanted> + Copy,
         answer: impl Fn(PolicerId) -> Vec<u8>,
     ) -> Result<(), Fault> {
         let former = std::mem::take(&mut self.former);
@@ -134,8 +134,7 @@ impl HttpGate {
         }
         self.generation = generation;
         self.former = std::mem::replace(&mut self.in_force, keys);
-        self.buckets.keep(&heads.policers);
-        Ok(())
+        self.buckets.settle(&self.object, &heads.policers, wanted)
     }
 
     /// Gives a policer's bucket another rate, if it has one.

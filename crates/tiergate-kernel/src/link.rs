@@ -61,16 +61,24 @@ pub(crate) fn interface_index(name: &str) -> Result<i32, Fault> {
     nix::net::if_::if_nametoindex(path.as_c_str()).map(|index| index as i32).map_err(|_| missing())
 }
 
-/// Attaches a program of XDP: native where the driver can, else generic.
+/// Attaches a program of XDP: native, or generic where the driver knows no other way. Any other fault is returned: it may pass, and generic would stay for good.
 pub(crate) fn attach_xdp(program: BorrowedFd<'_>, interface: &str) -> Result<Link, Fault> {
     let index = interface_index(interface)?;
     let attach = |flags| create(program, index, libbpf_sys::BPF_XDP, flags);
     let (way, link) = match attach(libbpf_sys::XDP_FLAGS_DRV_MODE) {
         Ok(link) => (Way::Native, Ok(link)),
-        Err(_) => (Way::Generic, attach(libbpf_sys::XDP_FLAGS_SKB_MODE)),
+        Err(error) if is_native_unknown(&error) => {
+            (Way::Generic, attach(libbpf_sys::XDP_FLAGS_SKB_MODE))
+        }
+        Err(error) => (Way::Native, Err(error)),
     };
     let fault = |error| Fault::Attach { interface: interface.to_owned(), error };
     Ok(Link { _descriptor: link.map_err(fault)?, way, interface: index })
+}
+
+/// Whether the driver has no native way: EINVAL or EOPNOTSUPP, as drivers have it.
+fn is_native_unknown(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(22 | 95))
 }
 
 /// Attaches a program to the ingress of an interface (tcx).
@@ -96,5 +104,19 @@ fn create(program: BorrowedFd<'_>, index: i32, attach: u32, flags: u32) -> io::R
         // SAFETY: the descriptor is new, and of nobody else.
         0.. => Ok(unsafe { OwnedFd::from_raw_fd(result) }),
         error => Err(io::Error::from_raw_os_error(-error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_driver_without_a_native_way_makes_it_generic() {
+        let generic = |code| is_native_unknown(&io::Error::from_raw_os_error(code));
+        assert!([libc::EINVAL, libc::EOPNOTSUPP].into_iter().all(generic));
+        let others = [libc::EBUSY, libc::EEXIST, libc::ENOMEM, libc::EPERM, libc::ENODEV];
+        assert!(!others.into_iter().any(generic));
+        assert!(!is_native_unknown(&io::Error::other("of no number")));
     }
 }

@@ -18,6 +18,7 @@ use tiergate_core::names::PolicerId;
 const NO_BUCKET: u16 = 0xffff;
 const NO_PARTITION: u8 = 0xff;
 const MAY_BE_SPARED: u8 = 1;
+const TRUSTED: u8 = 2;
 const LET_IN: u32 = 8;
 /// Bits of the client's address behind the 32 of the service.
 const SERVICE_BITS: u32 = 32;
@@ -117,12 +118,12 @@ impl SynGate {
     /// Replaces all rules at once: a packet is judged by the former or by these. Policers that stay keep their tokens. O(networks × services), a microsecond each.
     ///
     /// # Errors
-    /// A map is full; then the former rules stay.
+    /// A map is full, and the former rules stay as they are; or a bucket cannot be written, and these are in force with a former rate. The caller switches the program off.
     pub fn put_in_force(
         &mut self,
         early: &Early,
         services: &[Service],
-        wanted: impl Fn(PolicerId) -> Option<Wanted>,
+        wanted: impl Fn(PolicerId) -> Option<Wanted> + Copy,
     ) -> Result<(), Fault> {
         let former = std::mem::take(&mut self.former);
         self.delete(&former);
@@ -141,8 +142,7 @@ impl SynGate {
         }
         self.generation = generation;
         self.former = std::mem::replace(&mut self.in_force, keys);
-        self.buckets.keep(&early.policers);
-        Ok(())
+        self.buckets.settle(&self.object, &early.policers, wanted)
     }
 
     /// Gives a policer's bucket another rate, if it has one.
@@ -313,6 +313,9 @@ impl IpNetKey {
 fn rule_value(entry: &Entry, slots: &[u16]) -> [u8; 4] {
     let slot = entry.bucket.and_then(|place| slots.get(usize::from(place)).copied());
     let [low, high] = slot.unwrap_or(NO_BUCKET).to_ne_bytes();
-    let flags = if entry.may_be_spared { MAY_BE_SPARED } else { 0 };
+    let mut flags = if entry.may_be_spared { MAY_BE_SPARED } else { 0 };
+    if entry.is_trusted {
+        flags |= TRUSTED;
+    }
     [low, high, entry.partition.unwrap_or(NO_PARTITION), flags]
 }

@@ -274,7 +274,7 @@ fn gate(entries: Vec<Entry>, wanted: Wanted) -> Option<SynGate> {
 
 fn entry(network: &str, partition: Option<u8>) -> Entry {
     let network = network.parse().expect("a network");
-    Entry { network, bucket: Some(0), partition, may_be_spared: false }
+    Entry { network, bucket: Some(0), partition, may_be_spared: false, is_trusted: false }
 }
 
 #[test]

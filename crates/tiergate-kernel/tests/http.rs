@@ -217,6 +217,21 @@ fn a_refused_client_may_use_the_same_port_again_at_once() {
     }
 }
 
+#[test]
+fn the_rest_of_a_refused_request_does_not_cost_the_client_its_answer() {
+    let Some(network) = Network::start() else { return };
+    let _server = Server::start(&network, false);
+    let _gate = gate(&network, wanted(0, 0), REFUSED);
+    let head = "GET /cgi/x HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\n\r\n";
+    let parts = [head, "0123456789", "0123456789", "0123456789"];
+    for to in [SERVER.to_string(), SERVER_V6.to_owned()] {
+        for _ in 0..5 {
+            let answer = network.on_client(|| ask(&to, &parts));
+            assert_eq!(answer.as_deref(), Ok(REFUSED), "{answer:?}");
+        }
+    }
+}
+
 /// `make kernel-bench`: nanoseconds of the program for all packets of a refused connection.
 #[test]
 #[ignore = "make kernel-bench runs it"]

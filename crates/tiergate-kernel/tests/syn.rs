@@ -41,7 +41,7 @@ fn wanted(rate: u32, burst: u32, shares: &[(u16, u16, u32)]) -> Wanted {
 
 fn entry(network: &str, bucket: Option<u16>, partition: Option<u8>) -> Entry {
     let network = network.parse().expect("a network");
-    Entry { network, bucket, partition, may_be_spared: false }
+    Entry { network, bucket, partition, may_be_spared: false, is_trusted: false }
 }
 
 fn early(entries: Vec<Entry>) -> Early {
@@ -278,6 +278,40 @@ fn whom_the_gate_may_spare_is_blocked_only_if_all_are() {
     assert!(connects(&network, &to, SOON));
     gate.switch(Switches { block_all: true, ..POLICE }).expect("it is written");
     assert!(!connects(&network, &to, SOON));
+    // A proxy, also if a client of the same network behind it or beside it is blocked.
+    let proxy = Entry { is_trusted: true, ..spared };
+    let services = addresses();
+    gate.put_in_force(&early(vec![proxy]), &services, |_| Some(wanted(1, 1, &[]))).expect("room");
+    assert!(connects(&network, &to, SOON), "a proxy");
+}
+
+#[test]
+fn rules_that_find_no_room_leave_the_former_ones_and_their_buckets() {
+    let Some(network) = Network::start() else { return };
+    let rules = early(vec![entry("0.0.0.0/0", Some(0), None)]);
+    let mut gate = gate(&network, &rules, wanted(0, 50, &[]));
+    gate.switch(POLICE).expect("it is written");
+    let many = |number: u16| Service { listener: 0, local: (SERVER, 10_000 + number).into() };
+    let too_many: Vec<Service> = (0..5000).map(many).collect();
+    for _ in 0..2 {
+        let put = gate.put_in_force(&rules, &too_many, |_| Some(wanted(0, 7, &[])));
+        assert!(put.is_err(), "the map has 4096 places");
+    }
+    let flood = |most| {
+        let (stop, sent) = Default::default();
+        network.on_client(|| flood(&[[10, 81]], PORT, most, &stop, &sent));
+    };
+    flood(100);
+    let passed = || counts(&gate).iter().map(|it| it.1.passed).sum::<u64>();
+    assert_eq!(passed(), 50, "the former bucket, with its tokens");
+    // Nothing of them is in the way of the next.
+    gate.put_in_force(&rules, &addresses(), |_| Some(wanted(0, 7, &[]))).expect("there is room");
+    flood(100);
+    assert_eq!(
+        counts(&gate).iter().map(|it| it.1.passed).sum::<u64>(),
+        50,
+        "no token has come back"
+    );
 }
 
 /// Not a test: what the next one runs and kills.

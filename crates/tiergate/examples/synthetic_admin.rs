@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 use tiergate::admin::{self, AdminTokens, ConfigInForce, Context, InForce, Phase};
+use tiergate::config::Sources;
 use tiergate::observe::counters::{Counters, Protocol};
 use tiergate::observe::refusals::{Refusal, Refusals};
 use tiergate::observe::server::{Health, ServerCounters, ServerStatus};
@@ -121,7 +122,10 @@ fn context(
         listeners: Box::new(|| vec!["http 0.0.0.0:8080".to_owned()]),
         config: Box::new(|| ConfigInForce {
             path: Some("/etc/tiergate/shop.toml".into()),
-            text: "[origin]\nservers = [\"10.0.0.5:8080\", \"10.0.0.6:8080\"]\n".to_owned(),
+            sources: Arc::new(Sources::of(
+                "/etc/tiergate/shop.toml",
+                "[origin]\nservers = [\"10.0.0.5:8080\", \"10.0.0.6:8080\"]\n",
+            )),
             generation: 0,
         }),
         in_force: Box::new(|| InForce { is_enforced: true, ..InForce::default() }),

@@ -9,7 +9,7 @@ use crate::buffers::Buffer;
 use crate::client::peer::Peer;
 use crate::client::{http1, http2};
 use crate::clock;
-use crate::config::meant::{KernelSettings, Listener, RequestsInKernel};
+use crate::config::meant::Listener;
 use crate::connections::Connection;
 use crate::lanes::LanePlace;
 use crate::saved_syn;
@@ -98,9 +98,14 @@ fn bind_one(address: SocketAddr, share: bool) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Whether the code point of clients' packets is wanted: it is the reload's to say, and each listening
-/// socket's task to follow.
-pub type DscpWanted = watch::Receiver<bool>;
+/// What a policy wants of a listening socket: it is the reload's to say, and the socket's task to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The code point of clients' packets.
+    pub dscp: bool,
+    /// Connections with their first data only, because the kernel judges first requests.
+    pub deferred: bool,
+}
 
 /// What picks one of the sockets of an address for a connection; `None`: the kernel, in its own way. The reload's to say, and one socket's task to follow.
 pub type Program = Option<Arc<[Instruction]>>;
@@ -114,18 +119,12 @@ pub async fn accept(
     listener: TcpListener,
     settings: Settings,
     present: Present,
-    mut dscp_wanted: DscpWanted,
+    mut wanted: watch::Receiver<Wanted>,
     mut program: Option<watch::Receiver<Program>>,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let shared = &present.shared;
-    let judges = |it: &KernelSettings| it.requests != RequestsInKernel::Pass;
-    let is_plain = settings.load().tls.is_none();
-    if is_plain && shared.config.load().policy.kernel.as_ref().is_some_and(judges) {
-        // Without it the kernel refuses them all the same, once they are accepted.
-        let _ = defer_accept::set(&listener);
-    }
-    let mut dscp = keep_syns(&listener, *dscp_wanted.borrow_and_update());
+    let mut dscp = want(&listener, *wanted.borrow_and_update());
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut ending = std::pin::pin!(async {
         tokio::select! {
@@ -142,8 +141,8 @@ pub async fn accept(
             }
             accepted = listener.accept() => accepted,
             () = &mut ending => break,
-            Ok(()) = dscp_wanted.changed() => {
-                dscp = keep_syns(&listener, *dscp_wanted.borrow_and_update());
+            Ok(()) = wanted.changed() => {
+                dscp = want(&listener, *wanted.borrow_and_update());
                 continue;
             }
         };
@@ -187,6 +186,15 @@ pub fn demultiplex(listener: &impl AsFd, program: Option<&[Instruction]>) {
             "connections of lanes are accepted by all threads and handed over: the kernel takes no program that picks the thread (net.core.optmem_max bounds its length)"
         );
     }
+}
+
+/// Sets a listening socket as it is wanted, whatever it was before: whether the system keeps SYNs.
+fn want(listener: &impl AsFd, wanted: Wanted) -> bool {
+    if let Err(error) = defer_accept::set(listener, wanted.deferred) {
+        // Connections are accepted and judged all the same.
+        tracing::debug!(%error, "TCP_DEFER_ACCEPT");
+    }
+    keep_syns(listener, wanted.dscp)
 }
 
 /// Has the system keep SYNs if their code points are wanted, and else not: whether it does.

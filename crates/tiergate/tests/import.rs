@@ -1,6 +1,8 @@
 //! `tiergate import nginx` and `haproxy`: whatever the files are, what is written passes `check`; and the examples of docs/migrate decide
 //! as the peers do.
 
+#[path = "import/safety.rs"]
+mod safety;
 mod support;
 
 use proptest::prelude::*;
@@ -60,7 +62,7 @@ fn the_examples_are_imported() {
 fn what_does_not_map_is_listed_with_what_to_do() {
     let nginx = of_nginx(
         "http { gzip on; proxy_cache_path /x; server { listen 80; listen unix:/x; location / { \
-         if ($x) { return 403; } limit_conn c 5; proxy_pass http://a:1; } location ~ (?=x) { proxy_pass http://a:1; } } \
+         if ($x) { return 403; } proxy_pass http://a:1; } location ~ (?=x) { limit_conn c 5; proxy_pass http://a:1; } } \
          limit_conn_zone $binary_remote_addr zone=c:1m; }",
     )
     .expect("it maps");

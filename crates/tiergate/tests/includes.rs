@@ -55,7 +55,10 @@ fn several_files_are_one_policy() {
     let names: Vec<_> = policy.sources.files.iter().map(|it| it.name.to_string()).collect();
     let ends = ["policy.toml", "conf.d/10-classes.toml", "conf.d/20-rules.toml", "last.toml"];
     assert!(names.iter().zip(ends).all(|(name, end)| name.ends_with(end)), "{names:?}");
-    assert!(policy.text.contains("# included: ") && policy.text.contains("# the second"));
+    assert!({
+        let text = policy.sources.joined(str::to_owned);
+        text.contains("# included: ") && text.contains("# the second")
+    });
     // By every command, with the places in the right file.
     let checked = tiergate(folder, &["check", "policy.toml"]);
     for line in [
@@ -77,7 +80,9 @@ fn several_files_are_one_policy() {
 #[test]
 fn faults_are_in_the_file_that_has_them() {
     let base = "include = [\"conf.d/*.toml\"]\n[origin]\nservers = [\"127.0.0.1:1\"]\n";
-    let cases: [(&str, &[(&str, &str)], &str); 17] = [
+    /// The policy, its other files with their texts, and what is said of it.
+    type Case = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+    let cases: [Case; 17] = [
         (
             base,
             &[("conf.d/a.toml", "\n\n[[class]]\nname = 7\n")],

@@ -551,3 +551,123 @@ fn a_client_that_takes_nothing_holds_up_its_server_and_no_other_stream() {
     assert_eq!(client.answer().body.len(), LEN);
     gateway.assert_conserved();
 }
+
+#[test]
+fn a_request_that_cannot_be_sent_again_whole_is_refused_at_once() {
+    let streams = Arc::new(AtomicUsize::new(0));
+    let noted = streams.clone();
+    let origin = Origin::start(move |accepted| {
+        let stream = accepted.stream.try_clone().expect("descriptors are left");
+        // So little room that the body is stuck when the stream is refused.
+        let Some(mut wire) = Wire::begin(stream, &[(3, 100), (4, 1000)]) else { return };
+        while let Some((kind, _, stream, _)) = wire.next() {
+            noted.fetch_add(usize::from(kind == HEADERS), Ordering::SeqCst);
+            if kind == DATA {
+                wire.send(RESET, 0, stream, &7u32.to_be_bytes());
+            }
+        }
+    });
+    let mut policy = policy(origin.server(), "");
+    // What hangs gets another status.
+    policy.tables = "[timeouts]\nrequest_body = \"5s\"\nresponse_head = \"5s\"".into();
+    let gateway = Gateway::start(&policy);
+    let mut client = gateway.client();
+    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 200000\r\n\r\n");
+    client.send(vec![b'x'; 150_000]);
+    assert_eq!(client.answer().status, 503);
+    assert_eq!(streams.load(Ordering::SeqCst), 1, "a part of it was sent again");
+    gateway.assert_conserved();
+}
+
+#[test]
+fn a_connection_that_cannot_be_opened_is_one_failure_for_all_who_wait_for_it() {
+    let first = Arc::new(AtomicUsize::new(0));
+    let failing = Origin::start(move |accepted| {
+        let stream = accepted.stream.try_clone().expect("descriptors are left");
+        if first.fetch_add(1, Ordering::SeqCst) == 0 {
+            // All wait for it by then.
+            thread::sleep(Duration::from_millis(300));
+            let _ = stream.shutdown(Shutdown::Both);
+            return;
+        }
+        if let Some(mut wire) = Wire::begin(stream, &[(3, 100)]) {
+            while let Some(stream) = wire.request() {
+                wire.ok(stream, true);
+            }
+        }
+    });
+    let well = echo(Offer::default());
+    let mut policy = policy(failing.server(), "");
+    policy.servers.push(well.server());
+    policy.origin = policy.origin.replace("failures_max = 0", "failures_max = 3");
+    let gateway = Gateway::start(&policy);
+    assert_eq!(at_once(&gateway, 20), [200; 20]);
+    assert!(!gateway.log().contains("left out"), "{}", gateway.log());
+    gateway.assert_conserved();
+}
+
+#[test]
+fn requests_of_a_connection_that_is_lost_are_sent_again_within_the_budget() {
+    const COUNT: usize = 12;
+    let heads = Arc::new(AtomicUsize::new(0));
+    let noted = heads.clone();
+    let origin = scripted(move |_, mut wire| {
+        if let Some(stream) = wire.request() {
+            wire.ok(stream, true);
+        }
+        for _ in 0..COUNT {
+            wire.request();
+            noted.fetch_add(1, Ordering::SeqCst);
+        }
+        // It was there when the last had come.
+        wire.send(support::http2_origin::PING, 0, 0, &[0; 8]);
+        thread::sleep(Duration::from_millis(100));
+        let _ = wire.0.shutdown(Shutdown::Both);
+    });
+    let budget = "retry_budget = \"0%\"\nretry_budget_min = 0";
+    let gateway = Gateway::start(&policy(origin.server(), budget));
+    assert_eq!(gateway.get("/").status, 200);
+    assert_eq!(at_once(&gateway, COUNT), [502; COUNT]);
+    assert_eq!(heads.load(Ordering::SeqCst), COUNT);
+    gateway.assert_conserved();
+}
+
+#[test]
+fn a_server_that_sends_is_not_asked_whether_it_is_there() {
+    let origin = scripted(|_, mut wire| {
+        let Some(stream) = wire.request() else { return };
+        wire.ok(stream, false);
+        // It answers no ping meanwhile.
+        for last in 0..=20 {
+            thread::sleep(Duration::from_millis(50));
+            wire.send(DATA, u8::from(last == 20), stream, b"x");
+        }
+        idle(&mut wire);
+    });
+    let gateway = Gateway::start(&policy(origin.server(), "ping_interval = \"300ms\""));
+    assert_eq!(gateway.get("/").text().len(), 21);
+    gateway.assert_conserved();
+}
+
+#[test]
+fn interim_answers_do_not_gather_behind_a_client_that_takes_none() {
+    let resets = Arc::new(AtomicUsize::new(0));
+    let noted = resets.clone();
+    let origin = scripted(move |_, mut wire| {
+        let Some(stream) = wire.request() else { return };
+        let mut long = b"\x08\x03103\x00\x01a\x7f\x81\x3e".to_vec();
+        long.extend_from_slice(&[b'v'; 8064]);
+        for _ in 0..6000 {
+            wire.send(HEADERS, 4, stream, &long);
+        }
+        while let Some((kind, ..)) = wire.next() {
+            noted.fetch_add(usize::from(kind == RESET), Ordering::SeqCst);
+        }
+    });
+    let gateway = Gateway::start(&policy(origin.server(), ""));
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    eventually("its stream is reset", || resets.load(Ordering::SeqCst) == 1);
+    drop(client);
+    gateway.assert_conserved();
+}

@@ -1214,7 +1214,7 @@ fn every_key_reaches_what_it_means() {
         tls: None,
         protocol: OriginProtocol::Http1,
         http2_connections_max: 4,
-        ping_interval: Duration::from_secs(10),
+        ping_interval: Duration::from_secs(360),
         server_slots: vec![(Server::Unix("/run/app.sock".into()), 4)],
         servers: vec![
             Server::Tcp("10.0.0.5".to_owned(), 8080),

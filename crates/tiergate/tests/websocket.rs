@@ -173,9 +173,9 @@ fn only_what_the_origin_agrees_to_becomes_a_tunnel() {
 }
 
 /// An origin over HTTP/2 that sends back what it gets through a tunnel, and answers other requests with 426.
-fn http2_origin(tunnels: bool, asked: &Arc<AtomicUsize>) -> Http2Origin {
+fn http2_origin(offer: Offer, asked: &Arc<AtomicUsize>) -> Http2Origin {
     let asked = asked.clone();
-    Http2Origin::start(Offer { tunnels, ..Offer::default() }, move |request, mut respond| {
+    Http2Origin::start(offer, move |request, mut respond| {
         let asked = asked.clone();
         async move {
             let is_websocket =
@@ -200,18 +200,45 @@ fn http2_origin(tunnels: bool, asked: &Arc<AtomicUsize>) -> Http2Origin {
     })
 }
 
+const ASK_HTTP1: &str = "GET /chat HTTP/1.1\r\nHost: a.test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+#[test]
+fn tunnels_take_no_other_request_its_place() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let offer = Offer { tunnels: true, streams_max: Some(2), ..Offer::default() };
+    let origin = http2_origin(offer, &asked);
+    let policy = Policy::of(&[origin.server()]);
+    let gateway = Gateway::start(&Policy {
+        top: "threads = 1".into(),
+        origin: "slots = 9\nprotocol = \"h2\"\nhttp2_connections_max = 1".into(),
+        tables: "[timeouts]\nconnect = \"500ms\"".into(),
+        ..policy
+    });
+    let mut tunnels = Vec::new();
+    for _ in 0..5 {
+        let mut client = gateway.client();
+        client.send(ASK_HTTP1);
+        assert_eq!(client.try_head().expect("a head").status, 101);
+        tunnels.push(client);
+        assert_eq!(gateway.get("/").status, 426);
+    }
+    assert!(origin.connections() <= 6, "{}", origin.connections());
+    drop(tunnels);
+    eventually("all have ended", || origin.counts.open.load(Ordering::SeqCst) == 0);
+    gateway.assert_conserved();
+}
+
 #[test]
 fn an_origin_over_http2_is_asked_as_it_offers() {
     let asked = Arc::new(AtomicUsize::new(0));
-    let ask_http1 = "GET /chat HTTP/1.1\r\nHost: a.test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-                     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
     for tunnels in [true, false] {
-        let origin = http2_origin(tunnels, &asked);
+        let origin = http2_origin(Offer { tunnels, ..Offer::default() }, &asked);
         let policy = Policy::of(&[origin.server()]);
         let gateway =
             Gateway::start(&Policy { origin: "slots = 9\nprotocol = \"h2\"".into(), ..policy });
         let mut client = gateway.client();
-        client.send(ask_http1);
+        client.send(ASK_HTTP1);
         let answer = client.try_head().expect("a head");
         if !tunnels {
             assert_eq!(answer.status, 426);

@@ -7,6 +7,8 @@
 //! Source: Voigt B §3.3 (HTTP-header control by URL and prefix). What may go early: ours.
 
 use super::bucket::Wanted;
+use crate::admit::bucket::Rate;
+use crate::admit::retry::{self, Bounds};
 use crate::classify::Matcher;
 use crate::classify::pattern::Pattern;
 use crate::classify::rule::{Output, Rule};
@@ -14,6 +16,7 @@ use crate::names::PolicerId;
 use crate::plan::Plan;
 use crate::request::{Part, RequestView};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Most bytes of a path that the kernel compares, with a 0 where the path ends.
 pub const PATH_LEN_MAX: usize = 64;
@@ -124,6 +127,14 @@ impl Heads {
     }
 }
 
+/// What the kernel's answer says in `Retry-After`, in seconds: when the next token of a policer with this rate comes, if no one else takes it, within the bounds of all refusals. The answer is
+/// the same for all, so there is no jitter in it.
+pub fn retry_after(rate: Rate, bounds: Bounds) -> u64 {
+    let next = Duration::try_from_secs_f64(1.0 / rate.tokens_per_second());
+    // Without a rate none comes.
+    retry::seconds(next.unwrap_or(Duration::MAX), bounds, 0)
+}
+
 /// Of one with shares the class says whose tokens they are, which may depend on more than the head's first line.
 fn can_be_early(plan: &Plan, id: PolicerId) -> bool {
     plan.policer(id).is_some_and(|it| it.shares.is_empty() && Wanted::of(it, it.rate).is_ok())
@@ -208,7 +219,6 @@ fn at(matcher: &Matcher, path: &[u8], is_whole: bool) -> Holds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admit::bucket::Rate;
     use crate::admit::policer::{Per, Settings, Share};
     use crate::classify::{Classifier, Condition, Scratch, Span};
     use crate::names::{ClassId, Names};
@@ -249,6 +259,22 @@ mod tests {
     fn policed(heads: &Heads, path: &str) -> Option<(u16, u8)> {
         let entry = heads.entry(0, path.as_bytes())?;
         Some((heads.policers[usize::from(entry.bucket?)].0, entry.methods))
+    }
+
+    #[test]
+    fn clients_are_told_when_a_token_comes_within_the_bounds_of_all_refusals() {
+        let secs = Duration::from_secs;
+        let bounds = |min, max| Bounds { min: secs(min), max: secs(max) };
+        for (rate, bounds, told) in [
+            (Rate::per_second(50), bounds(1, 30), 1),
+            (Rate::per_second(50), bounds(5, 30), 5),
+            (Rate::per_minute(7), bounds(1, 30), 9),
+            (Rate::per_minute(1), bounds(1, 30), 30),
+            (Rate::per_minute(1), bounds(1, 3600), 60),
+            (Rate::default(), bounds(1, 30), 30),
+        ] {
+            assert_eq!(retry_after(rate, bounds), told, "{rate:?} {bounds:?}");
+        }
     }
 
     #[test]

@@ -13,9 +13,11 @@
 //! | `bucket` | the kernel's token bucket |
 //! | `heads` | which first requests are policed, by method and path |
 //! | `overload` | when the kernel polices at all |
+//! | `again` | when what the kernel has refused is tried again |
 //!
 //! Source: Voigt B §3.1 (SYN policing by addresses and ports), Voigt D §2.4 (partitions). What may go early: ours.
 
+pub mod again;
 pub mod bucket;
 pub mod heads;
 pub mod overload;
@@ -47,7 +49,7 @@ pub struct Policing<'a> {
     pub default_class: Option<ClassId>,
     /// Peers that say who their clients are: nothing is known of these by their address.
     pub trusted: &'a [IpNet],
-    /// By listener: whether all of its peers are such.
+    /// By listener: whether all of its peers are such, or its port is not ours alone.
     pub proxied: &'a [bool],
 }
 
@@ -62,6 +64,8 @@ pub struct Entry {
     pub partition: Option<u8>,
     /// Whether the gate may spare requests of theirs although it blocks the client.
     pub may_be_spared: bool,
+    /// Whether they speak for other clients, so that they are never blocked.
+    pub is_trusted: bool,
 }
 
 /// What the kernel is to do at the first packet of connections.
@@ -127,7 +131,7 @@ struct Making<'a> {
 
 impl Making<'_> {
     fn listener(&mut self, listener: u16) {
-        // Who the clients of a proxy are, and how many, is not in the packet.
+        // Who the clients of a proxy are, and how many, is not in the packet; nor which process gets a connection to a port that several have.
         if self.policing.proxied[usize::from(listener)] {
             return;
         }
@@ -141,7 +145,13 @@ impl Making<'_> {
         for network in networks {
             let is_trusted = rules::around(network).any(|it| trusted.contains(&it));
             entries.push(match is_trusted {
-                true => Entry { network, bucket: None, partition: None, may_be_spared: true },
+                true => Entry {
+                    network,
+                    bucket: None,
+                    partition: None,
+                    may_be_spared: true,
+                    is_trusted: true,
+                },
                 false => self.entry(&index, network),
             });
         }
@@ -172,6 +182,7 @@ impl Making<'_> {
             bucket: bucket.map(|(bucket, _)| bucket),
             partition: bucket.and_then(|(_, partition)| partition),
             may_be_spared: is_first && plan.classes.len() > 1,
+            is_trusted: false,
         }
     }
 
@@ -251,7 +262,9 @@ impl Late {
             Late::ClassUnknown => {
                 "the class of its clients is not known by their address".to_owned()
             }
-            Late::Proxied => "who the clients are is said by proxies".to_owned(),
+            Late::Proxied => {
+                "proxies say who the clients are, or other processes share the port".to_owned()
+            }
             Late::TooMany => format!(
                 "more than {NETWORKS_MAX} networks or {BUCKETS_MAX} policers would go early"
             ),

@@ -1,11 +1,13 @@
 //! When the kernel polices: as the last resort, while refusing requests in the gateway is a considerable part of its work.
 //!
 //! A dropped SYN tells the client nothing; a refusal says why and for how long. So the gateway refuses as long as that is little beside what it serves. Only when, for some windows
-//! one after the other, the refused are more than a share of what comes does the kernel police, too. What it drops counts as refused: otherwise its own success would turn it off.
+//! one after the other, those that policers refuse are more than a share of what comes does the kernel police, too. What it drops counts as refused: otherwise its own success would turn it off.
+//! Refusals for want of capacity do not begin it: dropping more would serve nobody sooner, and would be of SYNs whose tokens were spent on requests that the queue refused.
 //! It stops when for a longer time hardly anything is refused or dropped.
 //!
 //! Source: Voigt D §3.2 (SYN policing begins only where control by resource does not suffice), Voigt B §4.5 (the cheapest refusal at the highest load). Shares and hysteresis: ours.
 
+use crate::reason::Reason;
 use crate::time::Moment;
 use std::time::Duration;
 
@@ -25,16 +27,30 @@ const END_PART: f64 = 0.1;
 pub struct Counted {
     /// Requests that arrived at the gate.
     pub arrived: u64,
-    /// Of them, those refused for want of capacity or of a token, or because their client is blocked.
+    /// Of them, those refused for want of a token of a policer's.
     pub refused: u64,
-    /// SYNs that the kernel dropped.
+    /// SYNs and first requests that the kernel refused for want of a token.
     pub dropped: u64,
+}
+
+impl Counted {
+    /// Adds what the gate has counted of a class: of the refusals only those that policing in the kernel would have spared it.
+    pub fn add(&mut self, arrived: u64, refused: impl IntoIterator<Item = (Reason, u64)>) {
+        self.arrived += arrived;
+        let by_policers = refused.into_iter().filter(|(reason, _)| is_by_a_policer(*reason));
+        self.refused += by_policers.map(|(_, count)| count).sum::<u64>();
+    }
+}
+
+/// Whether a policer refused it, as the kernel might have.
+const fn is_by_a_policer(reason: Reason) -> bool {
+    matches!(reason, Reason::Policed | Reason::SitePoliced)
 }
 
 /// Whether the kernel polices.
 #[derive(Clone, Debug)]
 pub struct Overload {
-    /// The share of what comes that must be refused.
+    /// The share of what comes that policers must refuse.
     share: f64,
     is_on: bool,
     /// How many windows one after the other said the other thing.
@@ -116,6 +132,27 @@ mod tests {
         assert!(windows(&mut it, &mut state, 1, [700, 30, 0]));
         assert!(windows(&mut it, &mut state, 9, [700, 13, 0]));
         assert!(!windows(&mut it, &mut state, 1, [700, 13, 0]));
+    }
+
+    #[test]
+    fn what_is_refused_for_want_of_capacity_begins_nothing() {
+        let (mut it, mut counted) = (Overload::new(0.2), Counted::default());
+        for second in 0..20 {
+            let refused = Reason::ALL.into_iter().map(|reason| match reason {
+                Reason::Policed | Reason::SitePoliced => (reason, 95),
+                _ => (reason, 10_000),
+            });
+            counted.add(1000, refused);
+            it.observe(Moment::from_millis(second * 1000), counted);
+        }
+        assert_eq!(counted, Counted { arrived: 20_000, refused: 20 * 190, dropped: 0 });
+        assert!(!it.is_on());
+        // Half as much again by policers does.
+        for second in 20..24 {
+            counted.add(1000, [(Reason::Policed, 285), (Reason::QueueFull, 0)]);
+            it.observe(Moment::from_millis(second * 1000), counted);
+        }
+        assert!(it.is_on());
     }
 
     #[test]

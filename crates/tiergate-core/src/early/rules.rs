@@ -16,7 +16,7 @@ pub enum Late {
     Behind,
     /// The class is not known, and is what gives the policer or its part of it.
     ClassUnknown,
-    /// Clients come by proxies only.
+    /// Clients come by proxies only, or to ports that other processes share.
     Proxied,
     /// The policy has too much of it.
     TooMany,

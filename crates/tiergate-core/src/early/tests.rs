@@ -83,6 +83,10 @@ fn the_first_rule_decides_and_one_that_asks_for_more_stops_it() {
     assert_eq!(of(0, "10.1.2.3"), None, "the cart has another policer");
     assert_eq!((of(0, "10.2.2.3"), of(0, "10.3.2.3")), (Some(1), Some(1)));
     assert_eq!(of(0, "10.9.2.3"), None, "a proxy");
+    let is_trusted = |client: &str| {
+        early.entry(0, client.parse().expect("an address")).is_some_and(|it| it.is_trusted)
+    };
+    assert_eq!(["10.9.2.3", "10.3.2.3"].map(is_trusted), [true, false], "never blocked");
     assert_eq!(of(0, "192.0.2.1"), None);
     assert_eq!((of(0, "2001:db8::1"), of(1, "2001:db8::1")), (Some(2), None));
     let stages = [

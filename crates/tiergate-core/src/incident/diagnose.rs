@@ -52,10 +52,15 @@ impl Situation {
         self.most_important(&mut found);
         self.bounds(&mut found);
         if found.is_calm() {
-            let is_idle = self.classes.iter().all(|it| it.ended() == 0) && self.in_progress == 0;
-            let finding = if is_idle { Finding::Idle } else { Finding::Healthy };
+            let none_ended = self.classes.iter().all(|it| it.ended() == 0);
+            let first = match self.in_progress {
+                0 if none_ended => (Urgency::Calm, Finding::Idle),
+                // An origin that does not answer looks like this until the requests time out.
+                pending if none_ended => (Urgency::Watch, Finding::NoneEnded(pending)),
+                _ => (Urgency::Calm, Finding::Healthy),
+            };
             // What is known to be well comes after that it is well.
-            found.0.insert(0, (Urgency::Calm, finding));
+            found.0.insert(0, first);
         }
         found.diagnosis()
     }

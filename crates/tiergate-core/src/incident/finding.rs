@@ -91,6 +91,8 @@ pub enum Finding {
         /// The part of its requests that were served.
         share: f64,
     },
+    /// So many requests are in progress, and none has ended lately.
+    NoneEnded(u64),
     /// Nothing stands out.
     Healthy,
     /// No request came.
@@ -148,6 +150,9 @@ impl fmt::Display for Finding {
                 write!(f, "a certificate expires in {}", time(*seconds))
             }
             Finding::Served { class, share } => write!(f, "{class} {} served", percent(*share)),
+            Finding::NoneEnded(pending) => {
+                write!(f, "no request has ended lately, {pending} in progress")
+            }
             Finding::Healthy => f.write_str("healthy"),
             Finding::Idle => f.write_str("no requests"),
         }

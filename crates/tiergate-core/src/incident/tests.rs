@@ -37,8 +37,13 @@ fn says(situation: &Situation, urgency: Urgency, sentence: &str) {
 fn what_is_well_is_said_to_be() {
     says(&shop(), Urgency::Calm, "healthy; checkout 100 % served");
     says(&Situation::default(), Urgency::Calm, "no requests");
-    let only = Situation { classes: Vec::new(), ..shop() };
-    says(&only, Urgency::Calm, "healthy");
+}
+
+/// So is an origin that takes requests and answers none, until they time out.
+#[test]
+fn what_is_in_progress_and_does_not_end_is_not_well() {
+    let hangs = Situation { classes: Vec::new(), ..shop() };
+    says(&hangs, Urgency::Watch, "no request has ended lately, 12 in progress");
 }
 
 #[test]

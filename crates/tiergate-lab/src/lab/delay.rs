@@ -3,7 +3,6 @@
 //! Kernels without netem have none. Each end is a TAP device in a namespace, and a thread for each direction carries the
 //! frames. How fast the line is, a shaper at its ends says: a frame waits for its turn there, and is then on its way.
 
-use super::network::in_namespace;
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
@@ -30,14 +29,14 @@ pub(super) struct DelayLine {
 }
 
 impl DelayLine {
-    /// Makes the devices, each in a namespace and with a name there, and carries what they send. `delay` is that of one
-    /// direction.
+    /// Makes the devices of both ends, and carries what they send. `delay` is that of one direction. Returns the devices' names: the
+    /// caller puts each into its namespace.
     ///
     /// # Errors
     /// A device cannot be made: no root, or no `/dev/net/tun`.
-    pub(super) fn make(ends: [(&str, &str); 2], delay: Duration) -> Result<Self> {
-        let [one, other] = ends.map(|(namespace, name)| device(namespace, name).map(Arc::new));
-        let (one, other) = (one?, other?);
+    pub(super) fn make(delay: Duration) -> Result<(Self, [String; 2])> {
+        let (one, other) = (Arc::new(device()?), Arc::new(device()?));
+        let names = [one.name()?, other.name()?];
         let mut line = Self { ends: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
         for (from, to) in [(&one, &other), (&other, &one)] {
             let (from, to, ends) = (from.clone(), to.clone(), line.ends.clone());
@@ -45,7 +44,7 @@ impl DelayLine {
             let thread = std::thread::Builder::new().name("delay line".into()).spawn(carries)?;
             line.threads.push(thread);
         }
-        Ok(line)
+        Ok((line, names))
     }
 }
 
@@ -58,15 +57,14 @@ impl Drop for DelayLine {
     }
 }
 
-/// A TAP device with that name in that namespace. It goes when the last that has it open is gone.
-fn device(namespace: &str, name: &str) -> Result<SyncDevice> {
+/// A TAP device. It goes when the last that has it open is gone.
+fn device() -> Result<SyncDevice> {
     let device = DeviceBuilder::new()
         .layer(Layer::L2)
         .enable(false)
         .build_sync()
         .context("cannot make a TAP device for a link with a delay")?;
     device.set_nonblocking(true)?;
-    in_namespace(&device.name()?, namespace, name)?;
     Ok(device)
 }
 
@@ -101,65 +99,5 @@ fn carry(from: &SyncDevice, to: &SyncDevice, delay: Duration, ends: &AtomicBool)
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::network::{Links, Network};
-    use std::process::{Command, Output};
-    use std::time::Duration;
-
-    const DELAY: Duration = Duration::from_millis(20);
-    const SENT: usize = 200;
-    /// Sends numbered datagrams to an echo at the other end, all at once; prints how many came back in order, and the shortest time in
-    /// microseconds.
-    const ASKS: &str = r#"
-import socket, sys, time
-sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); sock.settimeout(5)
-sock.sendto(b"first", ("10.77.0.1", 9000)); sock.recv(100)
-sent = []
-for n in range(int(sys.argv[1])):
-    sent.append(time.monotonic()); sock.sendto(str(n).encode(), ("10.77.0.1", 9000))
-times = []
-for n in range(len(sent)):
-    if sock.recv(100) == str(n).encode(): times.append(time.monotonic() - sent[n])
-print(len(times), int(min(times) * 1e6))
-"#;
-    const ECHOES: &str = r#"
-import socket, sys
-sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); sock.bind(("10.77.0.1", 9000)); sock.settimeout(5)
-print("ready", flush=True)
-for n in range(int(sys.argv[1]) + 1): data, peer = sock.recvfrom(100); sock.sendto(data, peer)
-"#;
-
-    fn python(namespace: &str, script: &str) -> Command {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/run/netns/{namespace}"));
-        command.args(["--", "python3", "-c", script, &SENT.to_string()]);
-        command
-    }
-
-    /// How many datagrams came back in order, and the shortest time.
-    fn round_trips(links: &Links) -> (usize, Duration) {
-        let network = Network::make(links).unwrap();
-        let mut echo = python(&network.gateway, ECHOES);
-        let mut echo = echo.stdout(std::process::Stdio::piped()).spawn().unwrap();
-        let mut ready = [0; 6];
-        std::io::Read::read_exact(echo.stdout.as_mut().unwrap(), &mut ready).unwrap();
-        let Output { stdout, stderr, .. } = python(&network.clients, ASKS).output().unwrap();
-        let (stdout, stderr) =
-            (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
-        assert!(echo.wait().unwrap().success(), "{stderr}");
-        let mut words = stdout.split_whitespace().map(|it| it.parse::<u64>().expect(&stderr));
-        (words.next().unwrap() as usize, Duration::from_micros(words.next().unwrap()))
-    }
-
-    #[test]
-    fn a_frame_takes_the_delay_in_each_direction_and_none_is_lost_or_overtaken() {
-        let (near, far) = (Links::default(), Links { delay: DELAY, ..Links::default() });
-        let ((all_near, short), (all_far, long)) = (round_trips(&near), round_trips(&far));
-        assert_eq!((all_near, all_far), (SENT, SENT));
-        assert!(long >= 2 * DELAY && long >= short + DELAY, "{short:?}, {long:?}");
     }
 }

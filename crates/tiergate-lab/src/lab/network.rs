@@ -101,7 +101,12 @@ impl Network {
             Duration::ZERO => {
                 ip(&format!("link add wire netns {c} type veth peer name outer netns {g}"))?;
             }
-            delay => self.line = Some(DelayLine::make([(c, "wire"), (g, "outer")], delay)?),
+            delay => {
+                let (line, [one, other]) = DelayLine::make(delay)?;
+                self.line = Some(line);
+                ip(&format!("link set {one} netns {c} name wire"))?;
+                ip(&format!("link set {other} netns {g} name outer"))?;
+            }
         }
         ip(&format!("link add inner netns {g} type veth peer name wire netns {o}"))?;
         for last in 2..2 + CLIENT_ADDRESSES {
@@ -219,11 +224,6 @@ pub(super) fn remove_left_behind() -> usize {
     names.filter(dead).filter(|name| ip(&format!("netns del {name}")).is_ok()).count()
 }
 
-/// Moves a device into a namespace, where it has that name.
-pub(super) fn in_namespace(device: &str, namespace: &str, name: &str) -> Result<()> {
-    ip(&format!("link set {device} netns {namespace} name {name}"))
-}
-
 /// Runs `ip` with these words.
 fn ip(words: &str) -> Result<()> {
     command("ip", words.split(' '))
@@ -253,4 +253,64 @@ fn command<'a>(program: &str, words: impl IntoIterator<Item = &'a str>) -> Resul
     let (words, said) = (words.join(" "), String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success(), "{program} {words}: {}", said.trim());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Links, Network};
+    use std::process::{Command, Output};
+    use std::time::Duration;
+
+    const DELAY: Duration = Duration::from_millis(20);
+    const SENT: usize = 200;
+    /// Sends numbered datagrams to an echo at the other end, all at once; prints how many came back in order, and the shortest time in
+    /// microseconds.
+    const ASKS: &str = r#"
+import socket, sys, time
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); sock.settimeout(5)
+sock.sendto(b"first", ("10.77.0.1", 9000)); sock.recv(100)
+sent = []
+for n in range(int(sys.argv[1])):
+    sent.append(time.monotonic()); sock.sendto(str(n).encode(), ("10.77.0.1", 9000))
+times = []
+for n in range(len(sent)):
+    if sock.recv(100) == str(n).encode(): times.append(time.monotonic() - sent[n])
+print(len(times), int(min(times) * 1e6))
+"#;
+    const ECHOES: &str = r#"
+import socket, sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); sock.bind(("10.77.0.1", 9000)); sock.settimeout(5)
+print("ready", flush=True)
+for n in range(int(sys.argv[1]) + 1): data, peer = sock.recvfrom(100); sock.sendto(data, peer)
+"#;
+
+    fn python(namespace: &str, script: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{namespace}"));
+        command.args(["--", "python3", "-c", script, &SENT.to_string()]);
+        command
+    }
+
+    /// How many datagrams came back in order, and the shortest time.
+    fn round_trips(links: &Links) -> (usize, Duration) {
+        let network = Network::make(links).unwrap();
+        let mut echo = python(&network.gateway, ECHOES);
+        let mut echo = echo.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut ready = [0; 6];
+        std::io::Read::read_exact(echo.stdout.as_mut().unwrap(), &mut ready).unwrap();
+        let Output { stdout, stderr, .. } = python(&network.clients, ASKS).output().unwrap();
+        let (stdout, stderr) =
+            (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
+        assert!(echo.wait().unwrap().success(), "{stderr}");
+        let mut words = stdout.split_whitespace().map(|it| it.parse::<u64>().expect(&stderr));
+        (words.next().unwrap() as usize, Duration::from_micros(words.next().unwrap()))
+    }
+
+    #[test]
+    fn a_frame_takes_the_delay_in_each_direction_and_none_is_lost_or_overtaken() {
+        let (near, far) = (Links::default(), Links { delay: DELAY, ..Links::default() });
+        let ((all_near, short), (all_far, long)) = (round_trips(&near), round_trips(&far));
+        assert_eq!((all_near, all_far), (SENT, SENT));
+        assert!(long >= 2 * DELAY && long >= short + DELAY, "{short:?}, {long:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! What the admin listener shows, as closures over the parts that know it.
 
 use super::token::AdminTokens;
+use crate::config::Sources;
 use crate::observe::counters::Counters;
 use crate::observe::refusals::Refusals;
 use crate::observe::server::ServerStatus;
@@ -39,8 +40,8 @@ pub enum Phase {
 pub struct ConfigInForce {
     /// Its file; `None`: the gateway runs without one.
     pub path: Option<PathBuf>,
-    /// The file's text as it was loaded. Secrets are masked here, before it is shown.
-    pub text: String,
+    /// The texts of its files as they were loaded. Secrets are masked here, before they are shown.
+    pub sources: Arc<Sources>,
     /// The plan's generation.
     pub generation: u32,
 }

@@ -206,7 +206,7 @@ impl Sources<'_> {
             Some(it.account.refused_total().saturating_sub(before))
         };
         let refusals = classes.filter_map(more).sum();
-        let client = self.hour.refused.clients.most(1).pop()?;
+        let client = self.hour.refused.clients_now.most(1).pop()?;
         Some(Flood { client: client.what, share: client.share, refusals })
     }
 

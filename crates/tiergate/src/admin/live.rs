@@ -60,6 +60,8 @@ impl Watchers {
         let (pieces, content) = pieces(WAITING_MAX);
         // There is room for it: nothing waits yet.
         let _sent = pieces.try_send(event(&parts));
+        // A part of which this one has another text than the rest is new to somebody, whatever it is next.
+        watching.parts.retain(|part| parts.contains(part));
         watching.all.push(Watcher { pieces, hang_up, since: Instant::now() });
         let mut answer = Response::new(content);
         let headers = answer.headers_mut();
@@ -132,6 +134,19 @@ mod tests {
         drop(content);
         watchers.send(part("3"));
         assert!(watchers.is_empty(), "it has left");
+    }
+
+    /// One that comes between two events has seen another text than those before it.
+    #[tokio::test]
+    async fn what_is_as_before_is_sent_to_one_that_saw_it_otherwise() {
+        let watchers = Watchers::default();
+        let _first = watchers.watch(HangUp::default(), part("well"));
+        watchers.send(part("well"));
+        let mut content = watchers.watch(HangUp::default(), part("ill")).into_body();
+        let _whole = next(&mut content).await;
+        watchers.send(part("well"));
+        let changed = next(&mut content).await.expect("it is another text for this one");
+        assert!(changed.contains("data: {\"a\":\"well\"}"), "{changed}");
     }
 
     #[tokio::test]

@@ -201,7 +201,7 @@ fn config(context: &Context) -> Answer {
     let generation = config.generation;
     let text = format!(
         "# In force: {path} (generation {generation}); secrets are masked.\n{}",
-        mask::masked(&config.text)
+        config.sources.joined(mask::masked)
     );
     respond(StatusCode::OK, TOML, text)
 }

@@ -2,6 +2,7 @@
 
 use super::status::Status;
 use super::*;
+use crate::config::Sources;
 use crate::observe::counters::Counters;
 use crate::observe::refusals::{Refusal, Refusals};
 use crate::observe::server::{Health, ServerStatus};
@@ -102,7 +103,10 @@ fn start() -> (SocketAddr, Arc<House>) {
         listeners: Box::new(|| vec!["http 127.0.0.1:8080".to_owned()]),
         config: Box::new(|| ConfigInForce {
             path: Some("/etc/tiergate.toml".into()),
-            text: "password = \"hush\"\n[origin]\nservers = [\"10.0.0.5:80\"]\n".to_owned(),
+            sources: Arc::new(Sources::of(
+                "/etc/tiergate.toml",
+                "password = \"hush\"\n[origin]\nservers = [\"10.0.0.5:80\"]\n",
+            )),
             generation: 0,
         }),
         in_force: Box::new(|| InForce { is_enforced: true, ..InForce::default() }),

@@ -39,7 +39,7 @@ impl ConfigTrail {
             return false;
         }
         // Secrets go before anything is kept or compared.
-        let text = mask::masked(&config.text);
+        let text = config.sources.joined(mask::masked);
         let former = self.text.replace(text.clone());
         self.change = ConfigChange {
             generation: config.generation,
@@ -68,9 +68,11 @@ fn difference(former: &str, now: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Sources;
+    use std::sync::Arc;
 
     fn config(generation: u32, text: &str) -> ConfigInForce {
-        ConfigInForce { path: None, text: text.to_owned(), generation }
+        ConfigInForce { path: None, sources: Arc::new(Sources::of("p.toml", text)), generation }
     }
 
     #[test]

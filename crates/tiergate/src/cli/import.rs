@@ -37,7 +37,7 @@ pub enum System {
 /// # Errors
 /// When the file cannot be read, is too large, or has lines that mean nothing.
 pub fn import(system: &System) -> anyhow::Result<String> {
-    let Imported { policy, notes } = match system {
+    let Imported { policy, notes, less_safe } = match system {
         System::Diffserver { file, origin } => return options_conf(file, origin),
         System::Nginx { file } => {
             let text = read_text(file, FILE_LEN_MAX)?;
@@ -53,6 +53,11 @@ pub fn import(system: &System) -> anyhow::Result<String> {
         eprintln!(
             "tiergate: {} lines were not taken over as they are: see the end of the policy",
             notes.len()
+        );
+    }
+    if less_safe > 0 {
+        eprintln!(
+            "tiergate: in {less_safe} places the policy is LESS SAFE than the original: see the heading of that name"
         );
     }
     Ok(policy)

@@ -207,7 +207,7 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
             let config = config.config.load();
             ConfigInForce {
                 path: path.clone(),
-                text: config.policy.text.clone(),
+                sources: config.policy.sources.clone(),
                 generation: config.generation,
             }
         }),

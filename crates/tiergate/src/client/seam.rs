@@ -22,6 +22,7 @@ use crate::request::body::AnswerBody;
 use crate::request::facts::RequestFacts;
 use crate::request::fault::Fault;
 use crate::request::outbox::Outbox;
+use crate::request::record::Written;
 use crate::request::spool::Spool;
 use crate::timers::Timer;
 use std::io;
@@ -41,22 +42,6 @@ pub(crate) struct Gathered {
     pub(crate) more: bool,
     /// The body has ended.
     pub(crate) whole: bool,
-}
-
-/// How many bytes of an answer were written, or will be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Written {
-    /// All of them; over HTTP/2, whose heads are compressed, those of the body.
-    pub(crate) bytes: u64,
-    /// Those of the body.
-    pub(crate) body: u64,
-}
-
-impl std::ops::AddAssign for Written {
-    fn add_assign(&mut self, other: Self) {
-        self.bytes += other.bytes;
-        self.body += other.body;
-    }
 }
 
 /// The client's side of one request.

@@ -2,9 +2,9 @@
 
 use super::kind::Choice;
 use super::kind::Text;
+use super::log_line::Pattern;
 use super::section::{Kind, section};
 use super::values::{FileName, whole};
-use crate::observe::access_log::Pattern;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -94,7 +94,7 @@ pub enum ConfigError {
 const SHOWN_MAX: usize = 64;
 
 /// ", did you mean `x`?" for the known word most like `word`, or the list of all known ones.
-pub(crate) fn instead<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
+pub(super) fn instead<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
     // The comparison is quadratic, and a word this long is no misspelling of a known one.
     let near = known
         .clone()

@@ -22,18 +22,18 @@ section! {
         /// decide. A SYN without a token is dropped silently; `tiergate check` says which policers go early.
         police: bool = FLAG.or(true);
         /// What becomes, under overload, of the first request of a connection that is subject to a policer by its path, method and listener alone, and finds no token: `"pass"`: the gateway refuses it; `"answer"`: the
-        /// kernel answers 429 with `Retry-After`; `"reset"`: the kernel resets the connection. On listeners without TLS, which then accept connections with their first data only (from the next start on).
+        /// kernel answers 429 with `Retry-After`; `"reset"`: the kernel resets the connection. On listeners without TLS, `proxy_protocol` and `share_port`, and only without `trusted`; they then accept connections with their first data only.
         /// Why: answers of the kernel are not in the access log, and are not the refusal page.
         requests: RequestsInKernel = Choice(&[
             ("pass", RequestsInKernel::Pass),
             ("answer", RequestsInKernel::Answer),
             ("reset", RequestsInKernel::Reset),
         ]).or("pass");
-        /// There is an overload while this share of what comes is refused or dropped, for three seconds; until it is less than a tenth of it for ten. More than 0%.
+        /// There is an overload while policers refuse this share of what comes, here or in the kernel, for three seconds; until it is less than a tenth of it for ten. More than 0%. Refusals for want of capacity do not count.
         /// Why: a refusal tells the client when to come back, and a dropped packet tells it nothing; so the kernel is the last resort.
         begin: f64 = SHARE.or("20%");
         /// Which clients' SYNs are dropped while `[refusal.block]` blocks them: `"none"`; `"certain"`: those whose requests are
-        /// surely not of the most important class, by their address; `"all"`: also those whose requests might be, which the gateway would not block.
+        /// surely not of the most important class, by their address; `"all"`: also those whose requests might be, which the gateway would not block. Never those of `trusted` proxies.
         /// Why: one client behind an address that many share blocks them all.
         block: BlockInKernel = Choice(&[
             ("none", BlockInKernel::None),
@@ -107,7 +107,7 @@ pub(crate) fn words(settings: &KernelSettings) -> Vec<String> {
     let on = interfaces.join(", ");
     let mut lines = vec![match police {
         true => format!(
-            "on {on}: under overload, while {} of what comes is refused, SYNs without a token are dropped",
+            "on {on}: under overload, while policers refuse {} of what comes, SYNs without a token are dropped",
             show::share(*begin)
         ),
         false => format!("on {on}: no SYN is policed"),

@@ -88,7 +88,6 @@ pub(super) fn parse_from(
         (warnings, redaction)
     };
     if outside.disk {
-        policy.text = sources.joined();
         policy.sources = Arc::new(sources);
     }
     if let Some(whole) = &mut policy.observed {

@@ -9,6 +9,8 @@ pub use super::lane::LaneSettings;
 pub use super::limits::Limits;
 pub use super::link::{Link, LinkInterface};
 pub use super::listener::{ClientAuthority, ClientCertificate, Listener, Tls};
+pub use super::log_line::Pattern;
+pub(crate) use super::log_line::{Escape, Part, Variable};
 pub use super::origin::{HealthCheck, Origin};
 pub use super::origin_tls::{OriginProtocol, OriginTls};
 pub use super::policy::{Policy, Wanted};

@@ -32,6 +32,7 @@ mod limits;
 pub(crate) mod link;
 mod listener;
 mod load;
+mod log_line;
 mod lookup;
 pub mod meant;
 mod meets;
@@ -79,7 +80,6 @@ pub(crate) mod workers;
 mod workers_values;
 
 pub(crate) use agent_file::load_agent;
-pub(crate) use error::instead;
 pub use error::{ConfigError, Errors, Fault, Spot};
 pub(crate) use load::sources;
 pub use load::{load, load_with, parse, parse_with};

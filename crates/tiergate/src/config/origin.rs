@@ -47,13 +47,16 @@ section! {
         /// Why: every server speaks it, and a connection for each request cannot hold another one up.
         protocol: Option<At<OriginProtocol>> = Choice(&PROTOCOLS).placed().optional("`\"http1\"`");
         /// Connections over HTTP/2 to each server by each thread; each carries up to 128 requests at once, or fewer if the server
-        /// says so. A request that finds them full waits for up to `timeouts.connect`, then gets 503.
+        /// says so. A request that finds them full waits for up to `timeouts.connect`, then gets 503. Connections that are half full of tunnels
+        /// and streams do not count.
         /// Why: more than the slots of nearly every origin, and a lost packet holds up one part of the requests only.
         http2_connections_max: usize = whole(1..=64).or(4);
-        /// How often a connection over HTTP/2 with requests in progress is asked whether the server is still there (PING); if it does not answer
-        /// within as long, the connection is closed and its requests fail.
-        /// Why: a server that vanished without a word would hold its requests until their time-outs.
-        ping_interval: Duration = TIME.or("10s");
+        /// After how long without a byte from the server a connection over HTTP/2 with requests in progress is asked whether the server is still there (PING); if
+        /// it does not answer within 20 s, or within as long if that is less, the connection is closed and its requests fail. Less than five
+        /// minutes only for servers that allow it.
+        /// Why: gRPC servers end the connection of a client that asks more often than every five minutes. That a machine is gone the system finds out
+        /// within about 30 s, by probes of TCP.
+        ping_interval: Duration = TIME.or("6m");
         /// Active health checks.
         health: Option<HealthCheck> = table().optional("none: only failures of requests count");
         /// Failures in a row after which a server is taken out of rotation: failed connects, or requests
@@ -134,7 +137,7 @@ pub struct Origin {
     pub protocol: OriginProtocol,
     /// Connections over HTTP/2 to each server, by each thread.
     pub http2_connections_max: usize,
-    /// How often such a connection is asked whether the server is still there.
+    /// How long such a connection is silent before it is asked whether the server is still there.
     pub ping_interval: Duration,
     /// Active health checks; `None`: passive ones only.
     pub health: Option<HealthCheck>,

@@ -205,8 +205,6 @@ pub struct Policy {
     pub refusal_page: Option<PathBuf>,
     /// The file's name as given; empty without a file.
     pub file: PathBuf,
-    /// The file's text, with those that it includes; empty without a file.
-    pub text: String,
     /// Its files as they were read.
     pub sources: Arc<Sources>,
     /// The secrets in its texts, which are not to be shown.
@@ -461,7 +459,6 @@ pub(super) fn meant(
         refusal,
         refusal_page,
         file: PathBuf::new(),
-        text: String::new(),
         sources: Arc::default(),
         redaction: Redaction::default(),
         observed: None,

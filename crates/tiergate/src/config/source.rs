@@ -27,21 +27,21 @@ pub struct Sources {
 
 impl Sources {
     /// A policy of one file.
-    pub(super) fn of(name: &str, text: &str) -> Self {
+    pub fn of(name: &str, text: &str) -> Self {
         let mut sources = Sources::default();
         sources.push(name, text);
         sources
     }
 
-    /// The texts of all files, those behind the first each under a line with its name.
-    pub fn joined(&self) -> String {
+    /// The texts of all files as `shown` writes each, those behind the first each under a line with its name.
+    pub fn joined(&self, shown: impl Fn(&str) -> String) -> String {
         let mut files = self.files.iter();
-        let mut text = files.next().map_or(String::new(), |first| first.text.to_string());
+        let mut text = files.next().map_or(String::new(), |first| shown(&first.text));
         for Source { name, text: included, .. } in files {
             if !text.ends_with('\n') {
                 text.push('\n');
             }
-            text += &format!("\n# included: {}\n{included}", name.escape_debug());
+            text += &format!("\n# included: {}\n{}", name.escape_debug(), shown(included));
         }
         text
     }
@@ -52,5 +52,19 @@ impl Sources {
         let begin = self.files.last().map_or(0, |last| last.begin + last.text.len() + 1);
         self.files.push(Source { name: name.into(), text: text.into(), begin });
         self.files.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two files may have the same table: put one behind the other, they are no TOML.
+    #[test]
+    fn each_file_is_shown_by_itself() {
+        let mut sources = Sources::of("p.toml", "a = 1");
+        sources.push("b.toml", "b = 2\n");
+        let shown = sources.joined(|text| format!("<{text}>"));
+        assert_eq!(shown, "<a = 1>\n\n# included: b.toml\n<b = 2\n>");
     }
 }

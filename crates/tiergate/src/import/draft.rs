@@ -31,8 +31,10 @@ impl std::error::Error for ImportFault {}
 pub struct Imported {
     /// The policy, which passes `tiergate check`.
     pub policy: String,
-    /// What was not taken over, with the reason and what to do instead; in the policy, too.
+    /// What was not taken over, with the reason and what to do instead; in the policy, too. First what makes it less safe.
     pub notes: Vec<String>,
+    /// How many of the notes say where the policy is less safe than the original.
+    pub less_safe: usize,
 }
 
 /// Where something comes from: `nginx.conf:12: location /cart/`.
@@ -90,6 +92,92 @@ impl Item {
     pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
+
+    /// What is taken out of it because of a fault in this line, and how the policy compares then.
+    fn without(&self, line: Option<usize>) -> (Compared, Without) {
+        let Some(line) = line.filter(|_| self.head != "[[listener]]") else {
+            let is_refusal = self.head == "[[rule]]" && self.has("refuse");
+            let compared = match (is_refusal || self.head == "[[policer]]", self.head) {
+                (true, _) => Compared::LessSafe,
+                (_, "[[listener]]") => Compared::Stricter,
+                _ => Compared::Otherwise,
+            };
+            return (compared, Without::Table);
+        };
+        if !self.head.starts_with("[[") {
+            return (Compared::Otherwise, Without::Line(line));
+        }
+        let key = self.lines[line].0.split(" = ").next().unwrap_or_default();
+        match (self.head, key) {
+            ("[[rule]]", "police") => (Compared::LessSafe, Without::Line(line)),
+            ("[[rule]]", "resource") => (Compared::LessSafe, Without::Line(line)),
+            ("[[rule]]", "refuse") if self.lines[line].0 == "refuse = 404" => {
+                (Compared::LessSafe, Without::Table)
+            }
+            ("[[rule]]", "refuse") => {
+                (Compared::Stricter, Without::Part(line, "refuse = 404".to_owned()))
+            }
+            ("[[rule]]", "pool" | "class" | "deadline") if self.has("refuse") => {
+                (Compared::Otherwise, Without::Line(line))
+            }
+            // Nothing comes by a listener that is not there.
+            ("[[rule]]", "listener") => (Compared::Otherwise, Without::Table),
+            ("[[rule]]", _) if self.has("refuse") => {
+                let text = without_look_arounds(&self.lines[line].0);
+                let without = text.map(|text| Without::Part(line, text));
+                (Compared::Stricter, without.unwrap_or(Without::Line(line)))
+            }
+            ("[[rule]]", _) if self.lines.iter().any(|(it, _)| it.starts_with("police = \"")) => {
+                (Compared::LessSafe, Without::Table)
+            }
+            ("[[policer]]", _) => (Compared::LessSafe, Without::Table),
+            _ => (Compared::Otherwise, Without::Table),
+        }
+    }
+}
+
+/// What is taken out of a table.
+enum Without {
+    Line(usize),
+    /// The line becomes this one.
+    Part(usize, String),
+    Table,
+}
+
+/// A condition by a regular expression without its look-arounds, which matches more; if it has any.
+fn without_look_arounds(line: &str) -> Option<String> {
+    let expressions = line.strip_prefix("path_regex = ")?;
+    let mut value: serde_json::Value = serde_json::from_str(expressions).ok()?;
+    let texts = match &mut value {
+        serde_json::Value::Array(list) => list.iter_mut().collect(),
+        one => vec![one],
+    };
+    let mut any = false;
+    for text in texts {
+        let whole = text.as_str()?;
+        let mut left = String::new();
+        let (mut rest, mut depth) = (whole, 0usize);
+        while let Some(letter) = rest.chars().next() {
+            let begins = ["(?!", "(?=", "(?<!", "(?<="].iter().any(|it| rest.starts_with(it));
+            let len = match letter {
+                '\\' => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+                _ => letter.len_utf8(),
+            };
+            if depth > 0 || begins {
+                depth = match letter {
+                    '(' => depth + 1,
+                    ')' => depth - 1,
+                    _ => depth,
+                };
+                any = true;
+            } else {
+                left.push_str(&rest[..len]);
+            }
+            rest = &rest[len..];
+        }
+        *text = left.into();
+    }
+    any.then(|| format!("path_regex = {value}"))
 }
 
 /// A policy in the making.
@@ -97,7 +185,28 @@ impl Item {
 pub(super) struct Draft {
     title: String,
     pub(super) items: Vec<Item>,
-    notes: Vec<String>,
+    notes: Vec<(Compared, String)>,
+}
+
+/// How the policy compares with the original where something is not taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Compared {
+    /// It lets pass what the original refuses.
+    LessSafe,
+    /// It refuses what the original lets pass.
+    Stricter,
+    /// It serves otherwise, or the same.
+    Otherwise,
+}
+
+impl Compared {
+    fn heading(self) -> &'static str {
+        match self {
+            Compared::LessSafe => "LESS SAFE than the original; mend these first:",
+            Compared::Stricter => "stricter than the original:",
+            Compared::Otherwise => "Not taken over:",
+        }
+    }
 }
 
 impl Draft {
@@ -105,9 +214,23 @@ impl Draft {
         Draft { title: one_line(title), items: Vec::new(), notes: Vec::new() }
     }
 
-    /// Lists what is not taken over.
+    /// Lists what is not taken over, and has nothing to do with what is refused.
     pub(super) fn note(&mut self, from: &From, why: &str) {
-        let note = format!("{}: {}", from.shown(), one_line(why));
+        self.compared(Compared::Otherwise, from, why);
+    }
+
+    /// Lists what the original refuses and the policy lets pass.
+    pub(super) fn less_safe(&mut self, from: &From, why: &str) {
+        self.compared(Compared::LessSafe, from, why);
+    }
+
+    /// Lists what the policy refuses and the original lets pass.
+    pub(super) fn stricter(&mut self, from: &From, why: &str) {
+        self.compared(Compared::Stricter, from, why);
+    }
+
+    fn compared(&mut self, compared: Compared, from: &From, why: &str) {
+        let note = (compared, format!("{}: {}", from.shown(), one_line(why)));
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
@@ -119,9 +242,15 @@ impl Draft {
     /// When nothing is left that makes one.
     pub(super) fn finish(mut self, file: &str) -> Result<Imported, ImportFault> {
         for _ in 0..ROUNDS_MAX {
+            self.notes.sort_by_key(|(compared, _)| *compared);
             let (text, owners) = self.written();
             let faults = match parse(&text, "the policy") {
-                Ok(_) => return Ok(Imported { policy: text, notes: self.notes }),
+                Ok(_) => {
+                    let is_less = |it: &&(Compared, String)| it.0 == Compared::LessSafe;
+                    let less_safe = self.notes.iter().filter(is_less).count();
+                    let notes = self.notes.into_iter().map(|(_, note)| note).collect();
+                    return Ok(Imported { policy: text, notes, less_safe });
+                }
                 Err(errors) => errors.faults,
             };
             let mut gone = Vec::new();
@@ -138,7 +267,8 @@ impl Draft {
         Err(ImportFault { file: file.to_owned(), line: 1, message })
     }
 
-    /// Takes out what the parser refused: of tables that are there once the line, of others the table.
+    /// Takes out what the parser refused: of tables that are there once the line, of others the table; of a rule that refuses the condition,
+    /// so that it refuses more and not less.
     fn leave_out(
         &mut self,
         mut gone: Vec<(usize, Option<usize>, String)>,
@@ -154,19 +284,32 @@ impl Draft {
             let item = &mut self.items[index];
             let from = line.or((!item.lines.is_empty()).then_some(0));
             let from = from.map_or(String::new(), |line| item.lines[line].1.clone());
-            self.notes.push(one_line(&format!("{from}: not valid here: {message}")));
-            match line {
-                Some(line) if !item.head.starts_with("[[") && item.head != "[origin]" => {
+            if item.head == "[origin]" {
+                let message = format!("makes no policy: the servers: {message}");
+                return Err(ImportFault { file: file.to_owned(), line: 1, message });
+            }
+            let (compared, without) = item.without(line);
+            let done = match without {
+                Without::Line(line) => {
                     item.lines.remove(line);
+                    match compared {
+                        Compared::Stricter => "; the rule refuses without regard to it",
+                        _ => "",
+                    }
                 }
-                _ if item.head == "[origin]" => {
-                    let message = format!("makes no policy: the servers: {message}");
-                    return Err(ImportFault { file: file.to_owned(), line: 1, message });
+                Without::Part(line, text) => {
+                    item.lines[line].0 = text;
+                    "; the rule refuses more than the original"
                 }
-                _ => {
+                Without::Table => {
                     self.items.remove(index);
                     removed = index;
+                    ""
                 }
+            };
+            let note = (compared, one_line(&format!("{from}: not valid here: {message}{done}")));
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
             }
         }
         self.items.retain(|item| !item.is_empty());
@@ -189,11 +332,13 @@ impl Draft {
                 owners.push(Some((index, Some(line))));
             }
         }
-        if !self.notes.is_empty() {
-            text += "\n# Not taken over:\n";
-            for note in &self.notes {
-                let _ = writeln!(text, "# * {note}");
+        let mut before = None;
+        for (compared, note) in &self.notes {
+            if before != Some(*compared) {
+                let _ = write!(text, "\n# {}\n", compared.heading());
+                before = Some(*compared);
             }
+            let _ = writeln!(text, "# * {note}");
         }
         (text, owners)
     }

@@ -9,7 +9,7 @@
 //! | `rules` | what of a policy goes early, for the program and in words |
 //! | `clients` | what the request path says of clients |
 //! | `programs` | the programs, and what they are given |
-//! | `task` | follows policy, overload and rates, on the first thread |
+//! | `task` | follows policy, overload and rates: its turns on the first thread, its system calls on threads apart |
 //! | `status` | what is in force, and what was counted |
 //! | `probe` | tries it for `tiergate doctor` |
 //!
@@ -27,6 +27,6 @@ mod status;
 mod task;
 
 pub use clients::Clients;
-pub(crate) use rules::{check_words, explain_words};
+pub(crate) use rules::{check_words, deferred, explain_words};
 pub use status::{KernelInterface, KernelPolicer, KernelRequests, KernelStatus};
 pub use task::run;

@@ -1,17 +1,18 @@
 //! The programs that the policy asks for, and what they are given.
 
-use super::rules::{early, heads, plain_services, services};
+use super::rules::{early, heads, judged_services, services};
 use super::status::{KernelInterface, KernelPolicer, KernelRequests};
-use crate::config::meant::{BlockInKernel, KernelSettings, Policy, RequestsInKernel};
+use crate::config::meant::{BlockInKernel, KernelSettings, Policy, Refusal, RequestsInKernel};
 use std::net::IpAddr;
 use std::time::Duration;
 use tiergate_core::admit::bucket::Rate;
 use tiergate_core::admit::policer::PolicerId;
+use tiergate_core::admit::retry::Bounds;
 use tiergate_core::early::Early;
 use tiergate_core::early::bucket::Wanted;
-use tiergate_core::early::heads::Heads;
+use tiergate_core::early::heads::{self, Heads};
 use tiergate_core::plan::Plan;
-use tiergate_kernel::{Fault, HttpGate, Switches, SynCounts, SynGate};
+use tiergate_kernel::{Fault, HttpGate, Service, Switches, SynCounts, SynGate};
 
 /// What is loaded.
 #[derive(Debug, Default)]
@@ -20,11 +21,26 @@ pub(super) struct Programs {
     http: Option<HttpGate>,
     early: Early,
     heads: Heads,
+    /// Whether the policy's rules are in the programs. If they are not, both are off.
+    has_rules: bool,
+    /// The addresses that they are for.
+    services: Vec<Service>,
+}
+
+/// What was counted since the programs were loaded.
+#[derive(Debug, Default)]
+pub(super) struct KernelCounts {
+    /// SYNs in all.
+    pub(super) total: SynCounts,
+    /// SYNs by policer and class.
+    pub(super) syns: Vec<KernelPolicer>,
+    /// First requests by policer.
+    pub(super) requests: Vec<KernelRequests>,
 }
 
 impl Programs {
-    /// Loads and attaches what is not there, and gives the programs the policy's rules; `rate`: that in force of a policer. Goes on after a fault of an interface. Not for a thread that serves:
-    /// many rules take a while.
+    /// Loads and attaches what is not there, and gives the programs the policy's rules; `rate`: that in force of a policer. Goes on after a fault of an interface. If the rules cannot be written, both
+    /// programs are off, so that no packet is judged by those of a former policy. Not for a thread that serves: many rules take a while.
     pub(super) fn put_in_force(
         &mut self,
         settings: &KernelSettings,
@@ -34,57 +50,137 @@ impl Programs {
         rate: impl Fn(PolicerId) -> Option<Rate>,
     ) -> Result<(), Fault> {
         let wanted = |id| wanted(&policy.plan, id, rate(id));
-        (self.early, self.heads) = (early(policy), Heads::default());
+        let done = self.write_syn(settings, policy, here, wanted);
+        let done = done.and_then(|()| self.write_http(settings, policy, here, wanted));
+        self.has_rules = done.is_ok();
+        if let Err(fault) = done.and_then(|()| self.switch(settings, is_overload)) {
+            self.fail_open();
+            return Err(fault);
+        }
+        self.services = services(&policy.listeners, here);
+        // What has no program is refused by the gateway; the other one polices.
+        let missing = self.load_http(settings, policy, here, is_overload, wanted);
+        self.attach(settings).and(missing)
+    }
+
+    fn write_syn(
+        &mut self,
+        settings: &KernelSettings,
+        policy: &Policy,
+        here: &[IpAddr],
+        wanted: impl Fn(PolicerId) -> Option<Wanted> + Copy,
+    ) -> Result<(), Fault> {
+        self.early = early(policy);
         let syn = match &mut self.syn {
             Some(syn) => syn,
             none => none.insert(SynGate::load()?),
         };
         syn.keep_at(&settings.interfaces);
-        syn.put_in_force(&self.early, &services(&policy.listeners, here), wanted)?;
-        syn.switch(switches(settings, is_overload))?;
-        // Each, whatever becomes of the others.
-        let attached: Vec<_> = settings.interfaces.iter().map(|it| syn.attach(it)).collect();
-        if settings.requests == RequestsInKernel::Pass {
-            self.http = None;
-            return attached.into_iter().try_for_each(|it| it.map(drop));
-        }
-        self.heads = heads(policy);
-        let http = match &mut self.http {
-            Some(http) => http,
-            none => none.insert(HttpGate::load()?),
-        };
-        http.keep_at(&settings.interfaces);
-        let answer = |id| match settings.requests {
-            RequestsInKernel::Answer => answer(policy.plan.policer(id).map(|it| it.rate)),
-            _ => Vec::new(),
-        };
-        let services = plain_services(&policy.listeners, here);
-        http.put_in_force(&self.heads, &services, wanted, answer)?;
-        http.switch(settings.police && is_overload)?;
-        let at_ingress: Vec<_> = settings.interfaces.iter().map(|it| http.attach(it)).collect();
-        attached.into_iter().chain(at_ingress).try_for_each(|it| it.map(drop))
+        syn.put_in_force(&self.early, &services(&policy.listeners, here), wanted)
     }
 
-    /// Whether all that is asked for is there. Interfaces may have gone, and others have their names.
-    pub(super) fn is_whole(&mut self, settings: &KernelSettings) -> bool {
+    /// Writes the rules of the program for requests, if it is loaded; takes it away if the policy has nothing for it.
+    fn write_http(
+        &mut self,
+        settings: &KernelSettings,
+        policy: &Policy,
+        here: &[IpAddr],
+        wanted: impl Fn(PolicerId) -> Option<Wanted> + Copy,
+    ) -> Result<(), Fault> {
+        self.heads = Heads::default();
+        if settings.requests == RequestsInKernel::Pass {
+            self.http = None;
+        }
+        let Some(http) = &mut self.http else { return Ok(()) };
+        self.heads = heads(policy);
+        http.keep_at(&settings.interfaces);
+        let answer = |id| match settings.requests {
+            RequestsInKernel::Answer => {
+                let rate = policy.plan.policer(id).map(|it| it.rate).unwrap_or_default();
+                answer(heads::retry_after(rate, bounds(&policy.refusal)))
+            }
+            _ => Vec::new(),
+        };
+        http.put_in_force(&self.heads, &judged_services(policy, here), wanted, answer)
+    }
+
+    /// Loads the program for requests, if the policy asks for it and it is not there.
+    fn load_http(
+        &mut self,
+        settings: &KernelSettings,
+        policy: &Policy,
+        here: &[IpAddr],
+        is_overload: bool,
+        wanted: impl Fn(PolicerId) -> Option<Wanted> + Copy,
+    ) -> Result<(), Fault> {
+        if settings.requests == RequestsInKernel::Pass || self.http.is_some() {
+            return Ok(());
+        }
+        self.http = Some(HttpGate::load()?);
+        let done = self.write_http(settings, policy, here, wanted);
+        let done = done.and_then(|()| self.switch(settings, is_overload));
+        done.inspect_err(|_| self.fail_open())
+    }
+
+    /// Puts the programs at those interfaces of the policy that they are not at.
+    pub(super) fn attach(&mut self, settings: &KernelSettings) -> Result<(), Fault> {
+        let mut done = Ok(());
+        // Each, whatever becomes of the others.
+        for interface in &settings.interfaces {
+            let syn = self.syn.as_mut().map(|it| it.attach(interface));
+            let http = self.http.as_mut().map(|it| it.attach(interface));
+            for attached in [syn, http].into_iter().flatten() {
+                done = done.and(attached.map(drop));
+            }
+        }
+        done
+    }
+
+    /// Switches both programs off, whatever was in force: every packet passes until the next attempt. One that cannot be switched off is taken away.
+    pub(super) fn fail_open(&mut self) {
+        (self.early, self.heads, self.has_rules) = (Early::default(), Heads::default(), false);
+        if self.syn.as_mut().is_some_and(|it| it.switch(Switches::default()).is_err()) {
+            self.syn = None;
+        }
+        if self.http.as_mut().is_some_and(|it| it.switch(false).is_err()) {
+            self.http = None;
+        }
+    }
+
+    /// Whether all programs of the policy are loaded and have its rules.
+    pub(super) fn has_rules(&self, settings: &KernelSettings) -> bool {
+        let has_http = self.http.is_some() || settings.requests == RequestsInKernel::Pass;
+        self.has_rules && has_http
+    }
+
+    /// Whether the rules are for other addresses than the listeners have now.
+    pub(super) fn is_elsewhere(&self, policy: &Policy, here: &[IpAddr]) -> bool {
+        self.has_rules && self.services != services(&policy.listeners, here)
+    }
+
+    /// Whether the programs are at all interfaces. Interfaces may have gone, and others have their names.
+    pub(super) fn is_attached(&mut self, settings: &KernelSettings) -> bool {
         let all = settings.interfaces.len();
         let syn = self.syn.as_mut().is_some_and(|it| {
             it.keep_at(&settings.interfaces);
             it.interfaces().count() == all
         });
-        let http = self.http.as_mut().map(|it| {
+        let http = self.http.as_mut().is_none_or(|it| {
             it.keep_at(&settings.interfaces);
             it.interfaces().count() == all
         });
-        syn && http.unwrap_or(settings.requests == RequestsInKernel::Pass)
+        syn && http
     }
 
-    /// Begins or ends policing.
+    /// Begins or ends policing; without the policy's rules both programs stay off.
     pub(super) fn switch(
         &mut self,
         settings: &KernelSettings,
         is_overload: bool,
     ) -> Result<(), Fault> {
+        if !self.has_rules {
+            return Ok(());
+        }
         if let Some(syn) = &mut self.syn {
             syn.switch(switches(settings, is_overload))?;
         }
@@ -130,9 +226,12 @@ impl Programs {
         self.syn.iter().for_each(SynGate::unblock_all);
     }
 
-    /// Whether there is anything to police.
-    pub(super) fn polices(&self) -> bool {
-        !self.early.policers.is_empty() || !self.heads.policers.is_empty()
+    /// Whether there is anything to police, by a program that gets packets.
+    pub(super) fn can_police(&self) -> bool {
+        let syn = self.syn.as_ref().is_some_and(|it| it.interfaces().next().is_some());
+        let http = self.http.as_ref().is_some_and(|it| it.interfaces().next().is_some());
+        let (early, heads) = (&self.early.policers, &self.heads.policers);
+        self.has_rules && (syn && !early.is_empty() || http && !heads.is_empty())
     }
 
     /// How many networks and paths have a rule.
@@ -140,13 +239,16 @@ impl Programs {
         (self.early.networks(), self.heads.listeners.iter().map(Vec::len).sum())
     }
 
-    /// SYNs in all.
-    pub(super) fn total(&self) -> SynCounts {
-        self.syn.as_ref().and_then(|syn| syn.counts().ok()).unwrap_or_default()
+    /// What was counted. A system call for each policer and class.
+    pub(super) fn counts(&self, plan: &Plan) -> KernelCounts {
+        KernelCounts {
+            total: self.syn.as_ref().and_then(|syn| syn.counts().ok()).unwrap_or_default(),
+            syns: self.syns(plan),
+            requests: self.requests(plan),
+        }
     }
 
-    /// SYNs by policer and class.
-    pub(super) fn syns(&self, plan: &Plan) -> Vec<KernelPolicer> {
+    fn syns(&self, plan: &Plan) -> Vec<KernelPolicer> {
         let mut all = Vec::new();
         let Some(syn) = &self.syn else { return all };
         for id in &self.early.policers {
@@ -168,8 +270,7 @@ impl Programs {
         all
     }
 
-    /// First requests by policer.
-    pub(super) fn requests(&self, plan: &Plan) -> Vec<KernelRequests> {
+    fn requests(&self, plan: &Plan) -> Vec<KernelRequests> {
         let Some(http) = &self.http else { return Vec::new() };
         let of = |id: &PolicerId| {
             let counts = http.counts(*id).unwrap_or_default();
@@ -211,13 +312,13 @@ fn wanted(plan: &Plan, id: PolicerId, rate: Option<Rate>) -> Option<Wanted> {
     Wanted::of(settings, rate.unwrap_or(settings.rate)).ok()
 }
 
-/// Longest that a client is told to stay away, in seconds.
-const RETRY_AFTER_MAX: f64 = 3600.0;
+/// The bounds of all that clients are told.
+fn bounds(refusal: &Refusal) -> Bounds {
+    Bounds { min: refusal.retry_after, max: refusal.retry_after_max }
+}
 
-/// What a client gets without a token: when the next comes, if no one else takes it. A multiple of four bytes, which the kernel sums up.
-fn answer(rate: Option<Rate>) -> Vec<u8> {
-    let rate = rate.map_or(1.0, Rate::tokens_per_second);
-    let after = (1.0 / rate).ceil().clamp(1.0, RETRY_AFTER_MAX) as u32;
+/// What a client gets without a token, to whatever method: when it may come again. A multiple of four bytes, which the kernel sums up.
+fn answer(after: u64) -> Vec<u8> {
     let text = |body: &str| {
         format!(
             "HTTP/1.1 429 Too Many Requests\r\nRetry-After: {after}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -236,18 +337,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_whole_and_say_when_the_next_token_comes() {
-        for (rate, wanted) in [
-            (Rate::per_second(50), "Retry-After: 1\r\n"),
-            (Rate::per_minute(7), "Retry-After: 9\r\n"),
-            (Rate::per_minute(1), "Retry-After: 60\r\n"),
-            (Rate::default(), "Retry-After: 3600\r\n"),
-        ] {
-            let answer = String::from_utf8(answer(Some(rate))).expect("text");
-            assert!(answer.contains(wanted), "{answer}");
+    fn answers_are_whole_and_say_when_to_come_again() {
+        for after in [1, 9, 60, 3600, u64::MAX] {
+            let answer = String::from_utf8(answer(after)).expect("text");
+            assert!(answer.contains(&format!("Retry-After: {after}\r\n")), "{answer}");
             assert!(answer.len().is_multiple_of(4) && answer.len() <= 256, "{}", answer.len());
             let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
             assert!(head.contains(&format!("Content-Length: {}", body.len())), "{answer}");
         }
+    }
+
+    /// Needs root's rights; without them it says so and tests nothing.
+    #[test]
+    fn rules_that_cannot_be_written_leave_no_former_ones_in_force() {
+        let policy = "[[listener]]\naddress = \"0.0.0.0:80\"\n[origin]\nservers = [\"127.0.0.1:1\"]\n\
+             [[rule]]\nclient = \"10.0.0.0/8\"\npolice = { rate = \"1/s\", burst = 5 }\n\
+             [kernel]\ninterfaces = [\"nowhere\"]\n";
+        let policy = crate::config::parse(policy, "policy.toml").expect("a policy");
+        let settings = policy.kernel.clone().expect("it has them");
+        let mut programs = Programs::default();
+        let here = |count: u32| -> Vec<IpAddr> {
+            (0..count).map(|it| IpAddr::from((0x0a00_0000 + it).to_be_bytes())).collect()
+        };
+        let put = |programs: &mut Programs, count| {
+            programs.put_in_force(&settings, &policy, &here(count), true, |_| None)
+        };
+        match put(&mut programs, 2) {
+            Err(Fault::NoInterface(_)) => {}
+            other => return eprintln!("not tested: {other:?}"),
+        }
+        let is_on = |programs: &Programs| {
+            programs.syn.as_ref().is_some_and(|it| it.switches() != Switches::default())
+        };
+        assert!(programs.has_rules(&settings) && is_on(&programs));
+        assert!(!programs.can_police(), "it is at no interface");
+        assert!(
+            !programs.is_elsewhere(&policy, &here(2)) && programs.is_elsewhere(&policy, &here(3))
+        );
+        // More addresses than the kernel's map has places.
+        let fault = put(&mut programs, 5000).expect_err("there is no room");
+        assert!(matches!(fault, Fault::Map { .. }), "{fault}");
+        assert!(!programs.has_rules(&settings) && !is_on(&programs));
+        programs.switch(&settings, true).expect("nothing is done");
+        assert!(!is_on(&programs), "not before the rules are there");
+        assert!(matches!(put(&mut programs, 2), Err(Fault::NoInterface(_))));
+        assert!(programs.has_rules(&settings) && is_on(&programs), "the next attempt");
     }
 }

@@ -1,6 +1,6 @@
 //! What of a policy goes early: for the program, and in words.
 
-use crate::config::meant::{Listener, Policy, RequestsInKernel};
+use crate::config::meant::{KernelSettings, Listener, Policy, RequestsInKernel};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use tiergate_core::admit::policer::PolicerId;
@@ -18,7 +18,8 @@ const SHOWN_MAX: usize = 20;
 pub(super) fn early(policy: &Policy) -> Early {
     let rules: Vec<Rule> = policy.rules.iter().map(|rule| rule.rule.clone()).collect();
     let by_score = policy.score.as_ref().is_some_and(|tables| !tables.bands.is_empty());
-    let proxied: Vec<bool> = policy.listeners.iter().map(|it| it.proxy_protocol).collect();
+    let is_proxied = |it: &Listener| it.proxy_protocol || it.share_port;
+    let proxied: Vec<bool> = policy.listeners.iter().map(is_proxied).collect();
     Early::of(&Policing {
         rules: &rules,
         plan: &policy.plan,
@@ -28,20 +29,45 @@ pub(super) fn early(policy: &Policy) -> Early {
     })
 }
 
-/// Which first requests may go early: those of listeners without encryption.
+/// Which first requests may go early: those of listeners at which all connections are clients' own, and can be read.
 pub(super) fn heads(policy: &Policy) -> Heads {
     let rules: Vec<Rule> = policy.rules.iter().map(|rule| rule.rule.clone()).collect();
-    let plain: Vec<bool> = policy.listeners.iter().map(|it| it.tls.is_none()).collect();
-    Heads::of(&rules, &policy.plan, &plain)
+    let judged: Vec<bool> =
+        policy.listeners.iter().map(|it| unjudged(policy, it).is_none()).collect();
+    Heads::of(&rules, &policy.plan, &judged)
 }
 
-/// As [`services`], of those alone.
-pub(super) fn plain_services(listeners: &[Listener], here: &[IpAddr]) -> Vec<Service> {
-    let is_plain = |it: &Service| listeners[usize::from(it.listener)].tls.is_none();
-    services(listeners, here).into_iter().filter(is_plain).collect()
+/// Why no first request to a listener is judged, for a person; `None`: they are. The connection of a proxy is not ended for one of its clients, and its peer cannot be told from others by a head.
+fn unjudged(policy: &Policy, listener: &Listener) -> Option<&'static str> {
+    let reasons = [
+        (listener.tls.is_some(), "it has TLS"),
+        (listener.proxy_protocol, "its peers are proxies (proxy_protocol)"),
+        (listener.share_port, "other processes share the port"),
+        (!policy.trusted.is_empty(), "proxies connect to it as well (trusted)"),
+    ];
+    reasons.into_iter().find_map(|(holds, why)| holds.then_some(why))
 }
 
-/// The addresses that connections of the listeners come to. One that listens at all addresses has those of this machine: what is passed on to others is not its.
+/// The listeners whose first requests the kernel judges: they accept connections with their first data.
+pub(crate) fn deferred(policy: &Policy) -> Vec<SocketAddr> {
+    let judges = |it: &KernelSettings| it.police && it.requests != RequestsInKernel::Pass;
+    if !policy.kernel.as_ref().is_some_and(judges) {
+        return Vec::new();
+    }
+    let heads = heads(policy).listeners;
+    let judged = policy.listeners.iter().zip(&heads).filter(|(_, entries)| !entries.is_empty());
+    judged.map(|(listener, _)| listener.address).collect()
+}
+
+/// As [`services`], of the listeners whose first requests are judged.
+pub(super) fn judged_services(policy: &Policy, here: &[IpAddr]) -> Vec<Service> {
+    let is_judged =
+        |it: &Service| unjudged(policy, &policy.listeners[usize::from(it.listener)]).is_none();
+    services(&policy.listeners, here).into_iter().filter(is_judged).collect()
+}
+
+/// The addresses that connections of the listeners come to. One that listens at all addresses has those of this machine: what is passed on to others is not its. One that shares its port with
+/// other processes has none: whose a connection will be is not known.
 pub(super) fn services(listeners: &[Listener], here: &[IpAddr]) -> Vec<Service> {
     let mut found: HashMap<SocketAddr, u16> = HashMap::new();
     // As the system looks for the socket: the exact one first, then of the version, then of both.
@@ -63,8 +89,8 @@ pub(super) fn services(listeners: &[Listener], here: &[IpAddr]) -> Vec<Service> 
             }
         }
     }
-    let mut all: Vec<Service> =
-        found.into_iter().map(|(local, listener)| Service { listener, local }).collect();
+    let own = found.into_iter().filter(|it| !listeners[usize::from(it.1)].share_port);
+    let mut all: Vec<Service> = own.map(|(local, listener)| Service { listener, local }).collect();
     all.sort_by_key(|it| it.local);
     all
 }
@@ -106,6 +132,13 @@ pub(crate) fn check_words(policy: &Policy) -> Vec<String> {
     if lines.is_empty() {
         lines.push("no policer: nothing is policed early".to_owned());
     }
+    if policy.kernel.as_ref().is_some_and(|it| it.requests != RequestsInKernel::Pass) {
+        let of = |it: &Listener| {
+            let why = unjudged(policy, it)?;
+            Some(format!("listener {}: first requests are not judged: {why}", it.address))
+        };
+        lines.extend(policy.listeners.iter().filter_map(of));
+    }
     lines
 }
 
@@ -124,11 +157,11 @@ pub(crate) fn explain_words(policy: &Policy, view: &RequestView<'_>, found: &Mat
     let name = id.and_then(|id| Some(policy.plan.policer(id)?.name.clone()));
     match name {
         Some(name) => format!(
-            "\nPoliced by {name} at the first packet of its connection, by the kernel, under overload ({} refused); and again by the gateway\n",
+            "\nPoliced by {name} at the first packet of its connection, by the kernel, under overload ({} refused by policers); and again by the gateway\n",
             crate::config::show::share(kernel.begin)
         ),
         None if is_by_request(policy, view, found) => format!(
-            "\nPoliced at the first request of its connection, by the kernel, under overload ({} refused); and again by the gateway\n",
+            "\nPoliced at the first request of its connection, by the kernel, under overload ({} refused by policers); and again by the gateway\n",
             crate::config::show::share(kernel.begin)
         ),
         None => {
@@ -172,5 +205,52 @@ mod tests {
             "[fd00::1]:81 3",
         ];
         assert_eq!(shown, wanted);
+        // One that others share is not ours to police, and not its neighbour's either.
+        let mut listeners = listeners;
+        listeners[2].share_port = true;
+        let found = services(&listeners, &here);
+        assert!(found.iter().all(|it| it.listener != 2), "{found:?}");
+        assert_eq!(found.len(), wanted.len() - 1, "{found:?}");
+    }
+
+    fn policy(rest: &str) -> Policy {
+        let text = format!(
+            "[[listener]]\naddress = \"10.0.0.1:80\"\n[origin]\nservers = [\"127.0.0.1:1\"]\n\
+             [[rule]]\npath = \"/cgi/*\"\npolice = {{ rate = \"1/s\", burst = 5 }}\n\
+             [kernel]\ninterfaces = [\"lo\"]\n{rest}"
+        );
+        crate::config::parse(&text, "policy.toml").expect("a policy")
+    }
+
+    #[test]
+    fn first_requests_of_proxies_are_not_judged() {
+        let answer = "requests = \"answer\"\n";
+        let judged = |rest: &str| {
+            let policy = policy(rest);
+            let words = check_words(&policy).join("\n");
+            (deferred(&policy).len(), judged_services(&policy, &[]).len(), words)
+        };
+        let (deferred, services, words) = judged(answer);
+        assert_eq!((deferred, services), (1, 1), "{words}");
+        assert!(words.contains("goes early, with the first request"), "{words}");
+        assert_eq!(judged("").0, 0, "the gateway refuses them");
+        type Change = (fn(&mut Policy), &'static str);
+        let change: [Change; 3] = [
+            (|it| it.listeners[0].share_port = true, "other processes share the port"),
+            (|it| it.listeners[0].proxy_protocol = true, "its peers are proxies (proxy_protocol)"),
+            (
+                |it| it.trusted = vec!["10.9.0.0/16".parse().expect("a network")],
+                "proxies connect to it as well (trusted)",
+            ),
+        ];
+        for (change, why) in change {
+            let mut policy = policy(answer);
+            change(&mut policy);
+            let words = check_words(&policy).join("\n");
+            assert!(super::deferred(&policy).is_empty(), "{why}");
+            assert!(judged_services(&policy, &[]).is_empty(), "{why}");
+            let wanted = format!("listener 10.0.0.1:80: first requests are not judged: {why}");
+            assert!(words.contains(&wanted) && !words.contains("goes early"), "{words}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The task that has the program: follows the policy, the overload and the rates.
 
-use super::programs::Programs;
+use super::programs::{KernelCounts, Programs};
 use super::status::KernelStatus;
 use crate::clock;
 use crate::config::meant::{BlockInKernel, KernelSettings};
@@ -9,8 +9,10 @@ use crate::shared::{Config, Shared};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tiergate_core::early::again::Again;
 use tiergate_core::early::overload::{Counted, Overload};
 use tiergate_core::reason::Reason;
+use tiergate_core::time::Moment;
 use tiergate_kernel::{Fault, local_addresses};
 use tokio::sync::watch;
 
@@ -18,7 +20,7 @@ use tokio::sync::watch;
 const PASS_ON: Duration = Duration::from_millis(50);
 /// How often all else is looked at, in that unit: once a second.
 const LOOK: u32 = 20;
-/// How often addresses and interfaces are looked at, in looks.
+/// How often addresses are looked at, in looks.
 const LOOK_AROUND: u32 = 5;
 
 /// Does what the policy in force says, until the drain or the end. Then the programs are gone, and every packet passes.
@@ -51,12 +53,17 @@ pub async fn run(shared: Arc<Shared>, mut generation: watch::Receiver<u32>) {
 /// What it has.
 struct Kernel {
     programs: Programs,
+    counts: KernelCounts,
     settings: Option<KernelSettings>,
     here: Vec<IpAddr>,
     overload: Overload,
     generation: Option<u32>,
     /// What was last said to be missing.
     fault: Option<String>,
+    /// When that is tried again.
+    again: Again,
+    /// Whether it was last said that the kernel polices.
+    is_policing: bool,
     turns: u32,
 }
 
@@ -64,14 +71,24 @@ impl Default for Kernel {
     fn default() -> Self {
         Kernel {
             programs: Programs::default(),
+            counts: KernelCounts::default(),
             settings: None,
             here: Vec::new(),
             overload: Overload::new(1.0),
             generation: None,
             fault: None,
+            again: Again::default(),
+            is_policing: false,
             turns: 0,
         }
     }
+}
+
+/// What the request path has said since the last turn.
+struct News {
+    let_in: Vec<IpAddr>,
+    lasting: Duration,
+    blocks: Vec<BlockNews>,
 }
 
 impl Kernel {
@@ -79,66 +96,72 @@ impl Kernel {
     async fn follow(mut self, shared: &Arc<Shared>) -> Self {
         let config = shared.config.load_full();
         self.settings = config.policy.kernel.clone();
-        let settings = self.settings.as_ref();
-        let blocks = settings.is_some_and(|it| it.block != BlockInKernel::None);
-        let has_sessions = config.policy.session.is_some();
+        let settings = self.settings.clone();
+        let blocks = settings.as_ref().is_some_and(|it| it.block != BlockInKernel::None);
+        let let_in = settings.as_ref().filter(|_| config.policy.session.is_some());
         shared.door.want_blocks(blocks);
-        shared.kernel.want(blocks, settings.filter(|_| has_sessions).map(|it| it.let_in));
+        shared.kernel.want(blocks, let_in.map(|it| it.let_in));
         let Some(settings) = settings else {
             shared.kernel.set_status(None);
-            return Kernel { generation: self.generation, ..Kernel::default() };
+            let generation = self.generation;
+            apart(move || drop(self)).await;
+            return Kernel { generation, ..Kernel::default() };
         };
         self.overload.reconfigure(settings.begin);
-        self.here = local_addresses().unwrap_or_default();
-        let kernel = self.put_in_force(shared, config).await;
-        kernel.show(shared);
-        kernel
-    }
-
-    /// Gives the programs what the policy says, on a thread that may take its time.
-    async fn put_in_force(mut self, shared: &Arc<Shared>, config: Arc<Config>) -> Self {
-        let Some(settings) = self.settings.clone() else { return self };
         let shared = shared.clone();
-        let work = move || {
-            let is_overload = self.overload.is_on();
-            let rate = |id| shared.door.gate().policer_rate(id);
-            let policy = &config.policy;
-            let done = self.programs.put_in_force(&settings, policy, &self.here, is_overload, rate);
+        apart(move || {
+            self.look_around();
+            let done = self.put_in_force(&shared, &settings, &config);
             self.say(done);
+            self.counts = self.programs.counts(&config.policy.plan);
+            self.show(&shared, &settings);
             self
-        };
-        tokio::task::spawn_blocking(work).await.expect("nothing panics within")
+        })
+        .await
     }
 
-    /// A turn, every [`PASS_ON`].
+    /// A turn, every [`PASS_ON`]. System calls are for another thread: of what is counted and what is blocked there may be thousands.
     async fn turn(mut self, shared: &Arc<Shared>, settings: &KernelSettings) -> Self {
-        self.pass_on(shared);
         self.turns = self.turns.wrapping_add(1);
-        if !self.turns.is_multiple_of(LOOK) {
+        let is_look = self.turns.is_multiple_of(LOOK);
+        let (let_in, lasting) = shared.kernel.take_let_in();
+        let news = News { let_in, lasting, blocks: shared.door.take_blocks() };
+        if !is_look && news.let_in.is_empty() && news.blocks.is_empty() {
             return self;
         }
-        if self.turns.is_multiple_of(LOOK * LOOK_AROUND) {
-            let here = local_addresses().unwrap_or_default();
-            let is_same = here == self.here;
-            self.here = here;
-            if !self.programs.is_whole(settings) || !is_same {
-                self = self.put_in_force(shared, shared.config.load_full()).await;
+        let (shared, settings) = (shared.clone(), settings.clone());
+        let (now, counted) = (clock::now(), is_look.then(|| counted(&shared)));
+        apart(move || {
+            self.pass_on(&shared, news, now);
+            if let Some(counted) = counted {
+                self.look(&shared, &settings, counted, now);
             }
+            self
+        })
+        .await
+    }
+
+    /// Gives the programs what the policy says.
+    fn put_in_force(
+        &mut self,
+        shared: &Shared,
+        settings: &KernelSettings,
+        config: &Config,
+    ) -> Result<(), Fault> {
+        let rate = |id| shared.door.gate().policer_rate(id);
+        let (policy, is_overload) = (&config.policy, self.overload.is_on());
+        let done = self.programs.put_in_force(settings, policy, &self.here, is_overload, rate);
+        match &done {
+            Ok(()) => self.again.succeeded(),
+            Err(_) => self.again.failed(clock::now()),
         }
-        // What is missing was said before.
-        if let Err(fault) = self.look(shared, settings) {
-            self.say(Err(fault));
-        }
-        self.show(shared);
-        self
+        done
     }
 
     /// Passes on who is blocked and who is let in.
-    fn pass_on(&mut self, shared: &Shared) {
-        let now = clock::now();
-        let (let_in, lasting) = shared.kernel.take_let_in();
-        self.programs.let_in(&let_in, lasting);
-        for news in shared.door.take_blocks() {
+    fn pass_on(&mut self, shared: &Shared, news: News, now: Moment) {
+        self.programs.let_in(&news.let_in, news.lasting);
+        for news in news.blocks {
             match news {
                 BlockNews::UnblockAll => self.programs.unblock_all(),
                 // Of others it is not known whose flow it is: the gate refuses them.
@@ -151,24 +174,67 @@ impl Kernel {
         }
     }
 
-    /// Follows the overload and the rates that controllers set.
-    fn look(&mut self, shared: &Shared, settings: &KernelSettings) -> Result<(), Fault> {
-        let config = shared.config.load();
+    /// Once a second: follows interfaces and addresses, the overload, and the rates that controllers set.
+    fn look(
+        &mut self,
+        shared: &Shared,
+        settings: &KernelSettings,
+        mut counted: Counted,
+        now: Moment,
+    ) {
+        let config = shared.config.load_full();
         let plan = &config.policy.plan;
-        let mut counted = counted(shared);
-        counted.dropped += self.programs.total().blocked;
-        counted.dropped += self.programs.syns(plan).iter().map(|it| it.dropped).sum::<u64>();
-        counted.dropped += self.programs.requests(plan).iter().map(|it| it.refused).sum::<u64>();
-        if let Some(is_on) = self.overload.observe(clock::now(), counted) {
-            if settings.police && self.programs.polices() {
-                match is_on {
-                    true => tracing::warn!("overload: the kernel polices from now on"),
-                    false => tracing::info!("the overload is over: the kernel polices no more"),
-                }
-            }
-            self.programs.switch(settings, is_on)?;
+        if self.turns.is_multiple_of(LOOK * LOOK_AROUND) {
+            self.look_around();
         }
-        self.programs.set_rates(plan, |id| shared.door.gate().policer_rate(id))
+        self.mend(shared, settings, &config, now);
+        self.counts = self.programs.counts(plan);
+        let KernelCounts { total, syns, requests } = &self.counts;
+        // Blocked clients come, too, and no policer refuses them.
+        counted.arrived += total.blocked;
+        counted.dropped += syns.iter().map(|it| it.dropped).sum::<u64>();
+        counted.dropped += requests.iter().map(|it| it.refused).sum::<u64>();
+        let done = match self.overload.observe(now, counted) {
+            Some(is_on) => self.programs.switch(settings, is_on),
+            None => Ok(()),
+        };
+        let rate = |id| shared.door.gate().policer_rate(id);
+        if let Err(fault) = done.and_then(|()| self.programs.set_rates(plan, rate)) {
+            // Rather none than some of it.
+            self.programs.fail_open();
+            self.again.failed(now);
+            self.say(Err(fault));
+        }
+        self.show(shared, settings);
+    }
+
+    /// Tries again what has failed, when it is time: rules if they are not there, else attaching alone. Rules are also written when the listeners' addresses have changed.
+    fn mend(&mut self, shared: &Shared, settings: &KernelSettings, config: &Config, now: Moment) {
+        let is_elsewhere = self.programs.is_elsewhere(&config.policy, &self.here);
+        let has_rules = self.programs.has_rules(settings) && !is_elsewhere;
+        let is_whole = self.programs.is_attached(settings) && has_rules;
+        if is_whole || !(is_elsewhere || self.again.is_due(now)) {
+            return;
+        }
+        let done = match has_rules {
+            false => self.put_in_force(shared, settings, config),
+            true => {
+                let done = self.programs.attach(settings);
+                match &done {
+                    Ok(()) => self.again.succeeded(),
+                    Err(_) => self.again.failed(now),
+                }
+                done
+            }
+        };
+        self.say(done);
+    }
+
+    /// Which addresses this machine has; those of before, if it does not say.
+    fn look_around(&mut self) {
+        if let Ok(here) = local_addresses() {
+            self.here = here;
+        }
     }
 
     /// Says what is missing, once.
@@ -186,25 +252,40 @@ impl Kernel {
         self.fault = fault;
     }
 
-    fn show(&self, shared: &Shared) {
-        let Some(settings) = &self.settings else { return };
-        let config = shared.config.load();
-        let plan = &config.policy.plan;
+    /// Says when policing has begun or ended, and shows what there is.
+    fn show(&mut self, shared: &Shared, settings: &KernelSettings) {
+        let is_overload = self.overload.is_on();
+        let is_policing = settings.police && is_overload && self.programs.can_police();
+        match (std::mem::replace(&mut self.is_policing, is_policing), is_policing) {
+            (false, true) => tracing::warn!("overload: the kernel polices from now on"),
+            (true, false) if is_overload => {
+                tracing::warn!("the kernel polices no more, although the overload lasts");
+            }
+            (true, false) => {
+                tracing::info!("the overload is over: the kernel polices no more");
+            }
+            _ => {}
+        }
         let (networks, paths) = self.programs.sizes();
-        let total = self.programs.total();
+        let KernelCounts { total, syns, requests } = &self.counts;
         shared.kernel.set_status(Some(KernelStatus {
             interfaces: self.programs.interfaces(settings),
             fault: self.fault.clone(),
-            policing: settings.police && self.overload.is_on(),
+            policing: is_policing,
             networks,
             paths,
             seen: total.seen,
             let_in: total.let_in,
             blocked: total.blocked,
-            policers: self.programs.syns(plan),
-            requests: self.programs.requests(plan),
+            policers: syns.clone(),
+            requests: requests.clone(),
         }));
     }
+}
+
+/// Does it on a thread that may take its time.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.expect("nothing panics within")
 }
 
 /// What was counted of requests, in all pools.
@@ -212,13 +293,7 @@ fn counted(shared: &Shared) -> Counted {
     let gate = shared.door.gate();
     let mut counted = Counted::default();
     for class in gate.all_pools().flat_map(|pool| &pool.account().classes) {
-        counted.arrived += class.arrived;
-        for (reason, refused) in Reason::ALL.into_iter().zip(class.refused) {
-            let is_ours = matches!(reason, Reason::Policed | Reason::SitePoliced | Reason::Blocked);
-            if is_ours || reason.is_for_want_of_capacity() {
-                counted.refused += refused;
-            }
-        }
+        counted.add(class.arrived, Reason::ALL.into_iter().zip(class.refused));
     }
     counted
 }

@@ -1,5 +1,6 @@
 //! Whose fault it is that a connection to a server could not be opened.
 
+use super::http2::failure::{Anothers, NoPlace};
 use crate::tls::origin::TlsFailed;
 use std::io;
 
@@ -10,6 +11,8 @@ pub enum ConnectFault {
     Servers(&'static str),
     /// Neither's: the server served others, but its listen queue stayed full.
     Full,
+    /// The gateway's: it has as many requests there over HTTP/2 as it may have connections for.
+    NoPlace,
     /// The gateway's: it lacks descriptors, ports or memory. Says nothing about the server.
     Ours(&'static str),
 }
@@ -22,6 +25,12 @@ impl ConnectFault {
             return Full;
         }
         let inner = error.get_ref();
+        if inner.is_some_and(|inner| inner.is::<NoPlace>()) {
+            return ConnectFault::NoPlace;
+        }
+        if let Some(Anothers(failure)) = inner.and_then(|inner| inner.downcast_ref()) {
+            return ConnectFault::of(&failure.error());
+        }
         if let Some(TlsFailed(fault)) = inner.and_then(|inner| inner.downcast_ref()) {
             return Servers(fault.why());
         }
@@ -45,6 +54,11 @@ impl ConnectFault {
             _ => "connecting failed",
         })
     }
+}
+
+/// Whether it is of a connection that another request had opened: that request reports it.
+pub fn is_anothers(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Anothers>())
 }
 
 /// Whether the listen queue of a UNIX socket has no room.

@@ -64,7 +64,7 @@ async fn check_for_ever(origin: Arc<Origin>, place: usize, check: HealthCheck) {
             Ok(Err(error))
                 if matches!(
                     ConnectFault::of(&error),
-                    ConnectFault::Ours(_) | ConnectFault::Full
+                    ConnectFault::Ours(_) | ConnectFault::NoPlace | ConnectFault::Full
                 ) => {}
             Ok(Err(error)) => {
                 let check = if !is_connected && is_refused(&error) {

@@ -377,11 +377,10 @@ impl Place {
         now.since(self.picked)
     }
 
-    /// The client has left: what to do with its request.
-    pub fn client_left(&mut self) -> Way {
+    /// The client has left: what to do with its request; `is_multiplexed`: it is a stream of a connection over HTTP/2.
+    pub fn client_left(&mut self, is_multiplexed: bool) -> Way {
         self.took = None;
-        let multiplexed = self.origin.transport.as_ref().is_some_and(|it| it.is_multiplexed());
-        let on_cancel = match multiplexed {
+        let on_cancel = match is_multiplexed {
             true => self.origin.settings.on_cancel.of_streams(),
             false => self.origin.settings.on_cancel,
         };

@@ -52,7 +52,7 @@ impl Pools {
             let former = former.and_then(|former| former.get(*id));
             let name = if *id == PoolId::DEFAULT { None } else { policy.plan.pool_name(*id) };
             origins[id.index()] =
-                Some(ArcSwap::new(pool(settings, name, former.as_deref(), counters)?));
+                Some(ArcSwap::new(pool(settings, policy, name, former.as_deref(), counters)?));
         }
         let kept = former.filter(|former| {
             let same = |(one, other): (&Option<ArcSwap<Origin>>, &Option<ArcSwap<Origin>>)| match (
@@ -129,13 +129,14 @@ fn is_moved(former: &Origin, origin: &Origin) -> bool {
 /// The servers of one pool; the same object if nothing has changed.
 fn pool(
     settings: &meant::Origin,
+    policy: &Policy,
     name: Option<&str>,
     former: Option<&Arc<Origin>>,
     counters: &Counters,
 ) -> Result<Arc<Origin>, OriginFault> {
     let pool = name.unwrap_or_default().to_owned();
     let known = former.and_then(|it| Some((&it.settings, it.transport.as_ref()?)));
-    let transport = match Transport::new(settings, known, &counters.origin_tls) {
+    let transport = match Transport::new(settings, &policy.limits, known, &counters.origin_tls) {
         Ok(transport) => transport,
         Err(error) => return Err(OriginFault::Tls { pool, error }),
     };

@@ -1,17 +1,25 @@
 //! A connection to an origin server, over TCP, TLS or a UNIX socket.
 
-use super::http2::stream::Http2Stream;
+use super::http2::stream::{Http2Stream, Lost};
 use crate::stream::set_label;
 use rustls::HandshakeKind;
+use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 use tiergate_core::mark::Label;
 use tiergate_core::origin::unprocessed::Unprocessed;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
+
+/// How long a connection of many requests is silent before the system probes it.
+const PROBED_AFTER: Duration = Duration::from_secs(10);
+
+/// How long the other machine may take nothing of what was sent to it, probes included.
+const UNTAKEN_MAX: Duration = Duration::from_secs(30);
 
 /// A connection to an origin server.
 #[derive(Debug)]
@@ -58,16 +66,52 @@ impl OriginStream {
     }
 
     /// Whether it is one of several on a connection.
-    pub(super) fn is_multiplexed(&self) -> bool {
+    pub(crate) fn is_multiplexed(&self) -> bool {
         matches!(self, OriginStream::Http2(_))
     }
 
     /// Whether what failed may be a connection that was closed while it was idle, rather than a request that the server gave up.
     pub(crate) fn may_be_stale(&self) -> bool {
         match self {
-            OriginStream::Http2(stream) => stream.has_lost_connection(),
+            OriginStream::Http2(stream) => stream.lost() == Some(Lost::Idle),
             _ => true,
         }
+    }
+
+    /// Whether the request failed with a connection over HTTP/2 that was in use, whatever the request was.
+    pub(crate) fn has_lost_connection(&self) -> bool {
+        matches!(self, OriginStream::Http2(stream) if stream.lost() == Some(Lost::InUse))
+    }
+
+    /// The request has become a tunnel or a stream: over HTTP/2, its place is no longer one for requests that come and go.
+    pub(crate) fn lasts(&mut self) {
+        if let OriginStream::Http2(stream) = self {
+            stream.lasts();
+        }
+    }
+
+    /// Drops what the server says before its answer, while the client takes what it said before.
+    pub(crate) fn drop_interims(&mut self, context: &mut Context<'_>) {
+        if let OriginStream::Http2(stream) = self {
+            stream.drop_interims(context);
+        }
+    }
+
+    /// Has the system find out that the other machine is gone: it probes a connection that is silent, and ends one on which
+    /// nothing is taken for [`UNTAKEN_MAX`].
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn probe(&self) -> io::Result<()> {
+        let tcp = match self {
+            OriginStream::Tcp(tcp) => tcp,
+            OriginStream::Tls(tls) => tls.get_ref().0,
+            _ => return Ok(()),
+        };
+        let socket = SockRef::from(&tcp.stream);
+        let probes = TcpKeepalive::new().with_time(PROBED_AFTER).with_interval(PROBED_AFTER / 2);
+        socket.set_tcp_keepalive(&probes)?;
+        socket.set_tcp_user_timeout(Some(UNTAKEN_MAX))
     }
 
     /// Whether the server says that it has not looked at the request; and what was written of it, if it is still at hand.
@@ -269,7 +313,6 @@ impl AsyncWrite for OriginStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use socket2::SockRef;
     use tokio::net::TcpListener;
 
     #[test]

@@ -36,7 +36,9 @@ pub struct Transport {
     protocol: OriginProtocol,
     /// Connections over HTTP/2 to each server, by each thread.
     pub(super) connections_max: usize,
-    /// How often one is asked whether the server is still there.
+    /// Bytes of the head of an answer, as HTTP/2 counts them.
+    pub(super) head_max: u32,
+    /// How long one is silent before it is asked whether the server is still there.
     pub(super) ping_interval: Duration,
     counters: Arc<OriginTlsCounters>,
 }
@@ -60,13 +62,14 @@ struct Tls {
 }
 
 impl Transport {
-    /// What the policy says of a pool; `None`: HTTP/1.1 over plain TCP. Reads files. If `former` is what comes out, and was made by
+    /// What the policy says of a pool, with `limits` on the heads of answers; `None`: HTTP/1.1 over plain TCP. Reads files. If `former` is what comes out, and was made by
     /// the same settings, it is `former` itself.
     ///
     /// # Errors
     /// A file that cannot be used.
     pub fn new(
         settings: &meant::Origin,
+        limits: &meant::Limits,
         former: Option<(&meant::Origin, &Arc<Transport>)>,
         counters: &Arc<OriginTlsCounters>,
     ) -> Result<Option<Arc<Self>>, TlsError> {
@@ -79,6 +82,7 @@ impl Transport {
             tls,
             protocol,
             connections_max: settings.http2_connections_max,
+            head_max: head_max(limits),
             ping_interval: settings.ping_interval,
             counters: counters.clone(),
         };
@@ -86,7 +90,9 @@ impl Transport {
             let of = |it: &meant::Origin| {
                 (it.tls.clone(), it.protocol, it.http2_connections_max, it.ping_interval)
             };
-            of(before) == of(settings) && it.digest() == transport.digest()
+            of(before) == of(settings)
+                && it.head_max == transport.head_max
+                && it.digest() == transport.digest()
         });
         Ok(Some(same.map_or_else(|| Arc::new(transport), |(_, it)| it.clone())))
     }
@@ -141,7 +147,8 @@ impl Transport {
             Dialled::Http1(stream) => Ok(stream),
             Dialled::Http2(stream) => {
                 let (room, no_pings) = (Arc::default(), Duration::ZERO);
-                let opening = Connection::open(stream, self.is_secure(), room, no_pings);
+                let opening =
+                    Connection::open(stream, self.is_secure(), room, self.head_max, no_pings);
                 let opened = timeout_at(ends, opening).await;
                 let opened = opened.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
                 Ok(OriginStream::Http2(Box::new(opened.stream())))
@@ -197,6 +204,12 @@ impl Transport {
             _ => self.counters.full.one(),
         }
     }
+}
+
+/// As much as any head that the path's parser takes: HTTP/2 counts 32 bytes beside each field (RFC 9113 §6.5.2).
+fn head_max(limits: &meant::Limits) -> u32 {
+    let max = limits.response_head_max.saturating_add(limits.fields_max.saturating_mul(32));
+    u32::try_from(max).unwrap_or(u32::MAX)
 }
 
 impl Tls {

@@ -32,6 +32,7 @@ use tiergate_core::outcome::End;
 use tiergate_core::time::Moment;
 use tiergate_wire::http1::{self, FieldTable, Parsed};
 use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
 
 /// Bytes that are read on behalf of nobody. Beyond, what the origin would still send costs more than a new
 /// connection, and a server that is stopped while it writes notices.
@@ -70,7 +71,10 @@ impl<C: Client> Request<'_, '_, C> {
         let (Some(rest), Some(mut place), Some(stream)) = (rest, place, stream) else { return };
         let Some(slot) = self.slot.take_if(|slot| !slot.is_stream()) else { return };
         // Of a request that was not sent whole the origin can make nothing.
-        let way = match (place.client_left(), self.client.is_sent()) {
+        let is_multiplexed = stream.is_multiplexed();
+        let way = match (place.client_left(is_multiplexed), self.client.is_sent()) {
+            // A stream has no half to be closed; it is cancelled.
+            (Way::Finish(_), false) if is_multiplexed => Way::Abort,
             (Way::Finish(bounds), false) => Way::Close(bounds),
             (way, _) => way,
         };
@@ -104,14 +108,15 @@ impl Remnant {
             Way::Close(bounds) => (true, bounds),
             Way::Abort => return,
         };
-        if closes && self.stream.shutdown().await.is_err() {
-            return self.count(Abandoned::Cut);
-        }
         // One that overstays when its client leaves is not awaited anew. But a server whose connection is closed needs the
         // time to notice that.
         let before = if closes { Duration::ZERO } else { self.place.lasted(self.left) };
         let within = bounds.within.saturating_sub(before).max(TURN);
         let within = within.min(self.config.policy.timeouts.response_head);
+        // Through TLS, a server that takes nothing keeps even the end of our half from being sent.
+        if closes && !matches!(timeout(within, self.stream.shutdown()).await, Ok(Ok(()))) {
+            return self.count(Abandoned::Cut);
+        }
         let end = self.read_all(Bounds { within, ..bounds }).await;
         let took = clock::now().since(self.left);
         let leftover = match end {

@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use crate::clock;
-use crate::origin::connect_fault::{ConnectFault, is_refused};
+use crate::origin::connect_fault::{ConnectFault, is_anothers, is_refused};
 use crate::origin::{Lease, Origin, Place};
 use std::io;
 use std::sync::Arc;
@@ -15,6 +15,9 @@ use tiergate_core::time::Moment;
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(160);
 
+/// What the client is told where all connections over HTTP/2 that there may be are full.
+const NO_PLACE: &str = "all connections to the origin are full";
+
 /// Where a request has been tried.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
@@ -26,6 +29,8 @@ pub(super) struct Attempts {
     timed_out: bool,
     /// The last of them had no room in its listen queue.
     full: bool,
+    /// The last of them had no place on the connections that it may have.
+    no_place: bool,
     /// Why the last of them could not be reached.
     why: &'static str,
     stale: Stale,
@@ -42,6 +47,8 @@ enum Stale {
     None,
     /// It was given up just now.
     Found,
+    /// It was in use by others, too, and was lost just now.
+    Lost,
     /// The request was sent again because of it.
     SentAgain,
 }
@@ -65,7 +72,7 @@ impl Attempts {
             (0, None) if self.stale == Stale::None => Place::pick(origin)?,
             // Not a retry: servers close connections that are idle, some of them each after its first request.
             (tried, _) if self.stale == Stale::Found => Place::pick_anew(origin, tried)?,
-            (0, Some(_)) => Place::pick_anew(origin, 0)?,
+            (0, Some(_)) if self.stale != Stale::Lost => Place::pick_anew(origin, 0)?,
             _ => Place::pick_again(origin, self.tried)?,
         };
         let idle = self.goes_to(&place);
@@ -74,6 +81,13 @@ impl Attempts {
 
     /// The same where each server has a limit of its own, for a request with a slot of this one; `None` as the server: of none of these.
     pub(super) fn next_at(&mut self, origin: &Arc<Origin>, server: Option<ServerId>) -> Next {
+        if self.stale == Stale::Lost {
+            if !origin.elsewhere(self.tried, true) {
+                return Next::Nowhere;
+            }
+            // The budget has been asked.
+            self.stale = Stale::Found;
+        }
         let place = server.and_then(|id| origin.ids().iter().position(|it| *it == id));
         let is_first = self.tried == 0 && self.pause.is_none() && self.stale == Stale::None;
         if let Some(place) = place.filter(|place| (self.tried | self.passed) & (1 << place) == 0) {
@@ -99,7 +113,7 @@ impl Attempts {
 
     /// It goes to the place: on an idle connection, if there is one to be used.
     fn goes_to(&mut self, place: &Place) -> Option<Lease> {
-        if self.stale == Stale::Found {
+        if matches!(self.stale, Stale::Found | Stale::Lost) {
             self.stale = Stale::SentAgain;
             place.server().counters.retries.one();
         }
@@ -123,17 +137,27 @@ impl Attempts {
         let why = match ConnectFault::of(error) {
             ConnectFault::Ours(why) => return Err(Fault::Answer(503, why)),
             ConnectFault::Servers(why) => why,
+            ConnectFault::NoPlace => {
+                (self.full, self.no_place) = (false, true);
+                self.why = NO_PLACE;
+                self.tried |= place.bit();
+                return Ok(());
+            }
             ConnectFault::Full => {
-                self.full = true;
+                (self.full, self.no_place) = (true, false);
                 self.why = "the server's listen queue stayed full";
                 self.tried |= place.bit();
                 return Ok(());
             }
         };
-        (self.timed_out, self.full) = (error.kind() == io::ErrorKind::TimedOut, false);
+        self.timed_out = error.kind() == io::ErrorKind::TimedOut;
+        (self.full, self.no_place) = (false, false);
         self.tried |= place.bit();
         self.why = why;
-        place.unreachable(why, is_refused(error));
+        // One failed connection is one failure, however many requests waited for it.
+        if !is_anothers(error) {
+            place.unreachable(why, is_refused(error));
+        }
         Ok(())
     }
 
@@ -141,6 +165,7 @@ impl Attempts {
     pub(super) fn wait(&mut self, origin: &Origin) -> Option<Duration> {
         if self.tried == 0 && self.passed == 0
             || self.full
+            || self.no_place
             || !origin.may_wait(*self.refused.get_or_insert_with(clock::now))
         {
             return None;
@@ -160,15 +185,24 @@ impl Attempts {
         self.stale = Stale::Found;
     }
 
+    /// The connection was lost, and other requests with it. Once more, as far as the retry budget goes.
+    pub(super) fn lost(&mut self) {
+        self.stale = Stale::Lost;
+        self.why = Fault::Origin.answer().1;
+    }
+
     /// What the client is told when there is no next place: what it would be told if the last attempt
     /// had been the only one.
     pub(super) fn fault(&self) -> Fault {
         if self.full {
             return Fault::Full;
         }
+        if self.no_place {
+            return Fault::Answer(503, NO_PLACE);
+        }
         match (self.stale, self.timed_out) {
             // Nothing was tried since.
-            (Stale::Found, _) => Fault::Origin,
+            (Stale::Found | Stale::Lost, _) => Fault::Origin,
             (_, true) => Fault::Answer(504, "connecting to the origin timed out"),
             (_, false) => Fault::Answer(502, "no origin server could be reached"),
         }

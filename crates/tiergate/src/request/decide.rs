@@ -125,7 +125,7 @@ fn decide_in<'d, C: Client>(
         Some(_) => Judged::not_asked(config, &input),
     };
     let (facts, verdict, stored) = facts(config, client, &head, fields, address, judged);
-    tell_kernel(shared, peer, &facts, !matches!(verdict, Ok(Some(Entry::Now(_)))));
+    tell_kernel(shared, config, peer, &facts, !matches!(verdict, Ok(Some(Entry::Now(_)))));
     if let Some((status, why)) = wrong {
         return Decision::Unclear(facts, status, why);
     }
@@ -151,9 +151,19 @@ fn decide_in<'d, C: Client>(
     Decision::Go(Go { facts, head, entry, format, stored })
 }
 
-/// Says whose request it is, for what the kernel is to let in or keep out: of clients that are known by their own address.
-fn tell_kernel(shared: &Shared, peer: &Peer, facts: &RequestFacts, may_be_refused: bool) {
+/// Says whose request it is, for what the kernel is to let in or keep out: of clients that are known by their own address. Of a trusted proxy nothing is said, also where it names no client: with it all
+/// its clients would be kept out.
+fn tell_kernel(
+    shared: &Shared,
+    config: &Config,
+    peer: &Peer,
+    facts: &RequestFacts,
+    may_be_refused: bool,
+) {
     let kernel = &shared.kernel;
+    if peer.is_stranger || peer.is_trusted(config) {
+        return;
+    }
     let in_session = facts.arrival.running && kernel.wants_sessions();
     let is_refused = may_be_refused && kernel.wants_flows();
     if !(in_session || is_refused) || facts.client != peer.address.ip().to_canonical() {

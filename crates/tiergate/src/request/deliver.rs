@@ -275,6 +275,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
             self.poll_body(context)?;
             let written = self.poll_outbox(outbox, ends, context)?;
             if written.is_pending() {
+                self.origin.iter_mut().for_each(|it| it.drop_interims(context));
                 outbox.settle();
                 if self.slot.is_some() {
                     self.poll_held_slot(outbox, &mut retry, context)?;

@@ -102,7 +102,11 @@ impl<C: Client> Request<'_, '_, C> {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 Err(self.origin_failed(Fault::OriginSlow))
             }
-            Err(_) if may_repeat => Err(Failure::Stale),
+            Err(_)
+                if may_repeat && self.origin.as_ref().is_some_and(OriginStream::may_be_stale) =>
+            {
+                Err(Failure::Stale)
+            }
             // It may have answered before it closed: reading tells.
             Err(_) | Ok(()) => Ok(()),
         }
@@ -193,9 +197,15 @@ impl<C: Client> Request<'_, '_, C> {
         {
             return Err(failure);
         }
-        let may_repeat = may_repeat && self.origin.as_ref().is_some_and(OriginStream::may_be_stale);
+        let origin = self.origin.as_ref().filter(|_| may_repeat);
+        let is_stale = origin.is_some_and(OriginStream::may_be_stale);
+        let is_lost = origin.is_some_and(OriginStream::has_lost_connection);
         Err(match fault {
-            Fault::Origin if may_repeat => Failure::Stale,
+            Fault::Origin if is_stale => Failure::Stale,
+            Fault::Origin if is_lost => {
+                let _ = self.origin_failed(fault);
+                Failure::Lost
+            }
             Fault::Origin | Fault::OriginSlow => self.origin_failed(fault),
             fault => fault.into(),
         })
@@ -248,6 +258,7 @@ impl<C: Client> Request<'_, '_, C> {
         // The slot is free: what a tunnel costs the origin is not known.
         self.end(End::Upgraded);
         self.place.iter_mut().for_each(Place::lasts);
+        self.origin.iter_mut().for_each(OriginStream::lasts);
         let mut outbox = Outbox::new(std::mem::take(&mut self.head));
         let flushed = self.flush(&mut outbox, None).await;
         self.head = outbox.into_head();

@@ -77,6 +77,8 @@ pub(crate) enum Failure {
     /// The connection to the origin had been closed while it was idle: nothing came, and all can be sent
     /// again.
     Stale,
+    /// The same of a connection over HTTP/2 that was in use: with many others, all of which would be sent again.
+    Lost,
     /// Before a final answer.
     Unanswered(Fault),
     /// The origin's answer is an error, and a copy is served in its place; the end is noted.

@@ -58,7 +58,7 @@ impl<C: Client> Request<'_, '_, C> {
         }
         (self.place, self.origin) = (None, None);
         match failure {
-            Failure::Stale => unreachable!("`attempt` tries again"),
+            Failure::Stale | Failure::Lost => unreachable!("`attempt` tries again"),
             Failure::Replaced => {
                 self.free_slot();
                 Box::pin(self.serve_copy_for_failure()).await;
@@ -152,6 +152,11 @@ impl<C: Client> Request<'_, '_, C> {
                     self.resent += 1;
                     (self.place, self.origin) = (None, None);
                     attempts.stale();
+                }
+                Err(Failure::Lost) => {
+                    self.resent += 1;
+                    (self.place, self.origin) = (None, None);
+                    attempts.lost();
                 }
                 result => return result,
             }

@@ -2,9 +2,9 @@
 //! it more slowly than the origin gives it, buffers queue up behind, within an [`Allowance`].
 
 use super::fault::Fault;
+use super::record::Written;
 use crate::budget::{Allowance, Reserved};
 use crate::buffers::{Buffer, LARGE, SMALL};
-use crate::client::seam::Written;
 use crate::origin::stream::OriginStream;
 use crate::stream::{Outgoing, poll_fill_held};
 use crate::timers::Timer;

@@ -151,6 +151,7 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
             && let Some(place) = &mut self.place
         {
             place.lasts();
+            self.origin.iter_mut().for_each(OriginStream::lasts);
         }
         if let Some(observed) = &self.facts.observed
             && let Some(slot) = self.slot.as_ref().filter(|slot| slot.is_stream())

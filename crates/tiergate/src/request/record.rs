@@ -1,12 +1,27 @@
 //! What is noted about a request on its way.
 
-use crate::client::seam::Written;
 use std::time::Duration;
 use tiergate_core::admit::policer::PolicerId;
 use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
 use tiergate_core::stored::Instead;
 use tiergate_core::time::Moment;
+
+/// How many bytes of an answer were written, or will be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// All of them; over HTTP/2, whose heads are compressed, those of the body.
+    pub(crate) bytes: u64,
+    /// Those of the body.
+    pub(crate) body: u64,
+}
+
+impl std::ops::AddAssign for Written {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.body += other.body;
+    }
+}
 
 /// What is noted about a request on its way.
 #[derive(Clone, Copy, Debug)]

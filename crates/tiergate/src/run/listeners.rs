@@ -1,8 +1,9 @@
 //! The listeners that are open: one socket for each thread that accepts and each address. A reload opens and closes them.
 
 use crate::config::meant::{Listener, Policy};
+use crate::kernel;
 use crate::lanes::Lanes;
-use crate::listen::{self, DscpWanted, InForce, Program, Settings};
+use crate::listen::{self, InForce, Program, Settings, Wanted};
 use crate::shared::{Present, Shared};
 use anyhow::Context;
 use arc_swap::ArcSwap;
@@ -19,7 +20,7 @@ pub(super) struct Listen {
     pub(super) socket: TcpListener,
     pub(super) settings: Settings,
     pub(super) present: Present,
-    pub(super) dscp_wanted: DscpWanted,
+    pub(super) wanted: watch::Receiver<Wanted>,
     /// Of one socket of each address.
     pub(super) program: Option<watch::Receiver<Program>>,
     pub(super) stop: watch::Receiver<bool>,
@@ -29,7 +30,7 @@ pub(super) struct Listen {
 #[derive(Debug)]
 struct Open {
     settings: Settings,
-    dscp_wanted: watch::Sender<bool>,
+    wanted: watch::Sender<Wanted>,
     program: watch::Sender<Program>,
     /// Whether its sockets are all and only ours, one for each thread, so that the kernel can pick one by its place.
     is_own: bool,
@@ -43,6 +44,8 @@ struct Open {
 pub(super) struct Prepared {
     in_force: HashMap<SocketAddr, InForce>,
     fresh: HashMap<SocketAddr, (Vec<TcpListener>, bool)>,
+    /// Those at which the kernel judges first requests.
+    deferred: Vec<SocketAddr>,
 }
 
 /// The open listeners.
@@ -84,7 +87,7 @@ impl Listeners {
                 fresh.insert(address, sockets);
             }
         }
-        Ok(Prepared { in_force, fresh })
+        Ok(Prepared { in_force, fresh, deferred: kernel::deferred(policy) })
     }
 
     /// Closes the listeners that the policy in force no longer has, gives each other one its new settings,
@@ -99,16 +102,17 @@ impl Listeners {
             stays
         });
         for (address, settings) in prepared.in_force {
+            let wanted = Wanted { dscp, deferred: prepared.deferred.contains(&address) };
             match self.open.get(&address) {
                 Some(known) => {
                     let program = self.program(&settings.listener, known.is_own);
                     known.settings.store(Arc::new(settings));
-                    change(&known.dscp_wanted, dscp);
+                    change(&known.wanted, wanted);
                     change(&known.program, program);
                 }
                 None => {
                     let (sockets, is_own) = prepared.fresh.remove(&address).expect("bound before");
-                    let open = self.start(settings, sockets, is_own, dscp);
+                    let open = self.start(settings, sockets, is_own, wanted);
                     self.open.insert(address, open);
                 }
             }
@@ -179,7 +183,7 @@ impl Listeners {
         settings: InForce,
         sockets: Vec<TcpListener>,
         is_own: bool,
-        dscp: bool,
+        wanted: Wanted,
     ) -> Open {
         tracing::info!(address = %settings.listener.address, "listening");
         let program = self.program(&settings.listener, is_own);
@@ -188,7 +192,7 @@ impl Listeners {
             sockets.first().into_iter().for_each(|it| listen::demultiplex(it, program.as_deref()));
         }
         let settings: Settings = Arc::new(ArcSwap::from_pointee(settings));
-        let (dscp_wanted, stop) = (watch::Sender::new(dscp), watch::Sender::new(false));
+        let (wanted, stop) = (watch::Sender::new(wanted), watch::Sender::new(false));
         let program = watch::Sender::new(program);
         // Without lanes there never is one.
         let mut of_first = self.shared.lanes.get().is_some().then(|| program.subscribe());
@@ -199,12 +203,12 @@ impl Listeners {
                 socket,
                 settings: settings.clone(),
                 present: Present::listener(&self.shared),
-                dscp_wanted: dscp_wanted.subscribe(),
+                wanted: wanted.subscribe(),
                 program: of_first.take(),
                 stop: stop.subscribe(),
             });
         }
-        Open { settings, dscp_wanted, program, is_own, stop, sockets: kept }
+        Open { settings, wanted, program, is_own, stop, sockets: kept }
     }
 }
 

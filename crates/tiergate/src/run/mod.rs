@@ -210,13 +210,13 @@ async fn serve(index: usize, thread: Thread, shared: Arc<Shared>) {
             Some(order) = orders.recv() => order,
             () = &mut stopped => break,
         };
-        let Listen { socket, settings, present, dscp_wanted, program, mut stop } = order;
+        let Listen { socket, settings, present, wanted, program, mut stop } = order;
         tokio::spawn(async move {
             let stop = async move {
                 // The sender is dropped only when the listener is.
                 let _ = stop.wait_for(|&stop| stop).await;
             };
-            let accepting = listen::accept(socket, settings, present, dscp_wanted, program, stop);
+            let accepting = listen::accept(socket, settings, present, wanted, program, stop);
             if let Err(error) = accepting.await {
                 tracing::error!(%error, "a listener could not be used");
             }

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -89,9 +89,12 @@ impl<'n> Gateway<'n> {
     }
 }
 
+/// The policy; of the tables the first line may be `trusted = …`, which belongs to none.
 fn text(origin: &Origin, tables: &str) -> String {
+    let has_top = tables.starts_with("trusted");
+    let (top, tables) = tables.split_once('\n').filter(|_| has_top).unwrap_or(("", tables));
     format!(
-        "admin = \"{ADMIN}\"\nthreads = 1\n[[listener]]\naddress = \"0.0.0.0:80\"\n[origin]\nservers = [\"{}\"]\nslots = 100\n{tables}",
+        "admin = \"{ADMIN}\"\nthreads = 1\n{top}\n[[listener]]\naddress = \"0.0.0.0:80\"\n[origin]\nservers = [\"{}\"]\nslots = 100\n{tables}",
         origin.server()
     )
 }
@@ -258,6 +261,66 @@ fn blocked_clients_are_kept_out_and_those_in_a_session_let_in() {
 }
 
 #[test]
+fn a_trusted_proxy_is_never_kept_out_with_its_clients() {
+    let Some(network) = Network::start() else { return };
+    let tables = "[[rule]]\nheader.x-no = \"*\"\npolice = { rate = \"1/m\", burst = 1 }\n\
+        [refusal]\nblock = { after = 5, within = \"10s\", for = \"20s\" }\n\
+        [kernel]\ninterfaces = [\"in\"]\nblock = \"all\"\n";
+    let gateway = Gateway::start(&network, &format!("trusted = [\"{OTHER}/32\"]\n{tables}"));
+    eventually("it is attached", || gateway.way() == "native");
+    // Without a field that names a client: it is blocked itself, and its connections are the gateway's to refuse.
+    for (from, kept_out) in [(OTHER, false), (POLICED, true)] {
+        let answers: Vec<_> = (0..12).map(|_| gateway.get(from, "X-No: 1\r\n")).collect();
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(answers.contains(&Some(429)), "{answers:?}");
+        let next = gateway.get(from, "X-Forwarded-For: 192.0.2.7\r\n");
+        assert_eq!(next.is_none(), kept_out, "{from}: {next:?}");
+    }
+    assert_eq!(gateway.get(OTHER, "X-Forwarded-For: 192.0.2.7\r\n"), Some(200), "its clients");
+}
+
+/// A reload begins and ends that connections are accepted with their first data only: with `requests`, and rules that the kernel judges.
+#[test]
+fn only_where_first_requests_are_judged_are_connections_accepted_with_them() {
+    let Some(network) = Network::start() else { return };
+    let judging = "[[rule]]\npath = \"/cgi/*\"\npolice = { rate = \"1/m\", burst = 20 }\n\
+        [kernel]\ninterfaces = [\"in\"]\nrequests = \"answer\"\n";
+    let others = "[[rule]]\npath = \"*/cgi/*\"\npolice = { rate = \"1/m\", burst = 20 }\n\
+        [kernel]\ninterfaces = [\"in\"]\nrequests = \"answer\"\n";
+    let gateway = Gateway::start(&network, judging);
+    let accepted = || -> u64 {
+        let metrics = gateway.metrics();
+        let name = "tiergate_connections_accepted_total ";
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name));
+        value.expect("it is there").parse().expect("a number")
+    };
+    // Whether a connection that sends nothing is accepted at once.
+    let is_accepted = || {
+        let before = accepted();
+        let silent = network.on_client(|| {
+            TcpStream::connect_timeout(&SocketAddr::from(TO), SOON).expect("it listens")
+        });
+        std::thread::sleep(Duration::from_millis(300));
+        let is_accepted = accepted() > before;
+        // Its end is accepted as data is: not to be taken for the next one.
+        drop(silent);
+        std::thread::sleep(Duration::from_millis(300));
+        is_accepted
+    };
+    eventually("deferred", || !is_accepted());
+    for (tables, wanted) in [
+        (String::new(), true),
+        (judging.into(), false),
+        (others.into(), true),
+        (judging.into(), false),
+        (format!("trusted = [\"{OTHER}/32\"]\n{judging}"), true),
+    ] {
+        gateway.reload(&tables);
+        eventually(&format!("after a reload: {tables}"), || is_accepted() == wanted);
+    }
+}
+
+#[test]
 fn the_doctor_tries_each_program_and_says_which_right_is_missing() {
     let Some(_network) = Network::start() else { return };
     let before = programs();
@@ -301,7 +364,7 @@ fn what_the_kernel_cannot_judge_the_gateway_refuses() {
                     let answer = ask(POLICED, &[plain], SOON);
                     // What the gateway says is longer; the kernel closes, whatever was asked.
                     let by_kernel = answer.is_some_and(|(_, it)| {
-                        it.contains("Retry-After: 60\r\nContent-Type: text/plain\r\n")
+                        it.contains("Retry-After: 30\r\nContent-Type: text/plain\r\n")
                     });
                     seen.fetch_add(u64::from(by_kernel), Ordering::Relaxed);
                 }

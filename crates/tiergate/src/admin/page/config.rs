@@ -20,7 +20,7 @@ pub(super) fn config(status: &Status, incident: &Incident) -> Markup {
         @match change.former_generation {
             None => p.soft { "No other configuration was in force while this process ran." },
             Some(former) if change.diff.is_empty() => {
-                p { "The text is that of generation " (former) "." }
+                p { "Nothing that is shown here differs from generation " (former) ": if anything does, it is a secret, which is masked." }
             },
             Some(former) => details data-key="diff" {
                 summary { "what differs from generation " (former) }

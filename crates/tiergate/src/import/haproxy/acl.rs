@@ -24,6 +24,19 @@ pub(super) enum Asked {
     Rate(u64),
     /// Always the same.
     Always(bool),
+    /// Whether it came by TLS.
+    Tls,
+    /// Something that no rule can ask.
+    Unknown,
+}
+
+/// How conditions are read.
+pub(super) struct Reading<'r> {
+    pub(super) acls: &'r Acls,
+    /// The listeners that speak TLS; whether all do.
+    pub(super) tls: &'r (Vec<String>, bool),
+    /// What no rule can ask holds, whether negated or not; why is put here. Otherwise it is an error.
+    pub(super) unknown: Option<&'r mut Vec<String>>,
 }
 
 /// ACLs by name; several of one name are alternatives.
@@ -78,9 +91,21 @@ pub(super) fn acl(words: &[String]) -> Result<Asked, String> {
     let way = way.as_deref().unwrap_or(suffix);
     let first = argument.split(',').next().unwrap_or_default().to_ascii_lowercase();
     let key = match (base, first.as_str()) {
+        ("ssl_fc", _) => return Ok(Asked::Tls),
         ("always_true", _) => return Ok(Asked::Always(true)),
         ("always_false", _) => return Ok(Asked::Always(false)),
-        ("path" | "url", _) => "path".to_owned(),
+        ("path", _) => "path".to_owned(),
+        // The beginning of the URL is that of the path; the rest has the query, too.
+        ("url", _)
+            if way == "beg" && rest.iter().all(|it| it.starts_with('/') && !it.contains('?')) =>
+        {
+            "path".to_owned()
+        }
+        ("url", _) => {
+            return Err(format!(
+                "{criterion}: the URL has the query, and rules see path and parameters one by one"
+            ));
+        }
         ("hdr" | "fhdr", "host") => "host".to_owned(),
         ("hdr" | "fhdr", name) if !name.is_empty() => format!("header.{}", quoted(name)),
         ("cook", _) => format!("cookie.{}", quoted(argument)),
@@ -164,7 +189,7 @@ fn regex(text: &str) -> String {
 ///
 /// # Errors
 /// What of it no rule can ask.
-pub(super) fn clauses(line: &Line, acls: &Acls) -> Result<Vec<Clause>, String> {
+pub(super) fn clauses(line: &Line, mut reading: Reading<'_>) -> Result<Vec<Clause>, String> {
     let place = line.words.iter().position(|it| it == "if" || it == "unless");
     let Some(place) = place else { return Ok(vec![Clause::default()]) };
     let words = &line.words[place + 1..];
@@ -184,10 +209,14 @@ pub(super) fn clauses(line: &Line, acls: &Acls) -> Result<Vec<Clause>, String> {
                     "{" => {
                         let inner: Vec<String> =
                             rest.by_ref().take_while(|it| *it != "}").cloned().collect();
-                        vec![acl(&inner)?]
+                        vec![acl(&inner)]
                     }
-                    _ => named(word, acls)?,
+                    _ => named(word, reading.acls),
                 };
+                let asked = asked
+                    .into_iter()
+                    .map(|it| reading.known(it))
+                    .collect::<Result<Vec<_>, String>>()?;
                 alternatives
                     .last_mut()
                     .expect("there is one")
@@ -196,9 +225,24 @@ pub(super) fn clauses(line: &Line, acls: &Acls) -> Result<Vec<Clause>, String> {
         }
     }
     if line.words[place] == "unless" {
-        // Of one alternative: not all of it.
-        let [only] = &alternatives[..] else { return Err("unless with ||: write if".to_owned()) };
-        alternatives = only.iter().map(|(asked, not)| vec![(asked.clone(), !not)]).collect();
+        // None of the alternatives: of each, one that is not so.
+        let mut none = vec![Vec::new()];
+        for conjunction in &alternatives {
+            none = none
+                .iter()
+                .flat_map(|so_far: &Vec<_>| {
+                    conjunction.iter().map(|(asked, not)| {
+                        let mut further = so_far.clone();
+                        further.push((asked.clone(), !not));
+                        further
+                    })
+                })
+                .collect();
+            if none.len() > 64 {
+                return Err("has more than 64 alternatives".to_owned());
+            }
+        }
+        alternatives = none;
     }
     let mut list = Vec::new();
     for conjunction in alternatives {
@@ -210,26 +254,47 @@ pub(super) fn clauses(line: &Line, acls: &Acls) -> Result<Vec<Clause>, String> {
     Ok(list)
 }
 
-fn named(name: &str, acls: &Acls) -> Result<Vec<Asked>, String> {
+impl Reading<'_> {
+    fn known(&mut self, asked: Result<Asked, String>) -> Result<Asked, String> {
+        match (asked, &mut self.unknown) {
+            (Ok(Asked::Tls), _) => Ok(match self.tls {
+                (list, _) if list.is_empty() => Asked::Always(false),
+                (_, true) => Asked::Always(true),
+                (list, _) => Asked::Term(Term {
+                    key: "listener".to_owned(),
+                    values: list.iter().map(|it| quoted(it)).collect(),
+                }),
+            }),
+            (Err(why), Some(unknown)) => {
+                unknown.push(why);
+                Ok(Asked::Unknown)
+            }
+            (asked, _) => asked,
+        }
+    }
+}
+
+fn named(name: &str, acls: &Acls) -> Vec<Result<Asked, String>> {
     let method = |names: &[&str]| {
         let values = names.iter().map(|it| quoted(it)).collect();
-        Ok(vec![Asked::Term(Term { key: "method".to_owned(), values })])
+        Ok(Asked::Term(Term { key: "method".to_owned(), values }))
     };
     if let Some(list) = acls.get(name) {
-        return list.iter().cloned().collect();
+        return list.clone();
     }
-    match name {
-        "TRUE" => Ok(vec![Asked::Always(true)]),
-        "FALSE" => Ok(vec![Asked::Always(false)]),
+    vec![match name {
+        "TRUE" => Ok(Asked::Always(true)),
+        // Whatever comes to rules is HTTP, and whole.
+        "HTTP" | "WAIT_END" => Ok(Asked::Always(true)),
+        "FALSE" => Ok(Asked::Always(false)),
         "METH_GET" => method(&["GET", "HEAD"]),
         "METH_HEAD" | "METH_POST" | "METH_PUT" | "METH_DELETE" | "METH_OPTIONS" | "METH_TRACE"
         | "METH_CONNECT" => method(&[&name[5..]]),
-        "LOCALHOST" => Ok(vec![Asked::Term(Term {
-            key: "client".to_owned(),
-            values: vec![quoted("127.0.0.0/8")],
-        })]),
+        "LOCALHOST" => {
+            Ok(Asked::Term(Term { key: "client".to_owned(), values: vec![quoted("127.0.0.0/8")] }))
+        }
         _ => Err(format!("no ACL is called {name}")),
-    }
+    }]
 }
 
 /// A conjunction of what ACLs ask, each a list of alternatives, as clauses.
@@ -246,6 +311,8 @@ fn expanded(conjunction: &[(Vec<Asked>, bool)]) -> Result<Vec<Clause>, String> {
                     match it {
                         Asked::Term(term) => clause.terms.push((term.clone(), true)),
                         Asked::Always(always) => possible &= !always,
+                        // Resolved before.
+                        Asked::Tls | Asked::Unknown => {}
                         Asked::Rate(_) => {
                             return Err("not more than a rate: turn it round".to_owned());
                         }
@@ -259,7 +326,7 @@ fn expanded(conjunction: &[(Vec<Asked>, bool)]) -> Result<Vec<Clause>, String> {
                 match it {
                     Asked::Term(term) => clause.terms.push((term.clone(), false)),
                     Asked::Rate(rate) => clause.rate = Some(*rate),
-                    Asked::Always(true) => {}
+                    Asked::Always(true) | Asked::Tls | Asked::Unknown => {}
                     Asked::Always(false) => continue,
                 }
                 further.push(clause);
@@ -282,13 +349,14 @@ pub(super) struct Decision {
 }
 
 /// Rules of which the first that matches says the same as the list, of which the last entry has no conditions. What cannot be said is handed
-/// to `lost`.
+/// to `lost`; what refuses more than it should to `stricter`.
 pub(super) fn compiled(
     list: &[Decision],
     base: &[(Term, From)],
     lost: &mut dyn FnMut(&From, &str),
+    stricter: &mut dyn FnMut(&From, &str),
 ) -> Vec<Item> {
-    let mut compiling = Compiling { rules: Vec::new(), base, lost };
+    let mut compiling = Compiling { rules: Vec::new(), base, lost, stricter };
     compiling.within(&[], list);
     compiling.rules
 }
@@ -297,6 +365,7 @@ struct Compiling<'c> {
     rules: Vec<Item>,
     base: &'c [(Term, From)],
     lost: &'c mut dyn FnMut(&From, &str),
+    stricter: &'c mut dyn FnMut(&From, &str),
 }
 
 impl Compiling<'_> {
@@ -304,16 +373,35 @@ impl Compiling<'_> {
     fn within(&mut self, context: &[Term], list: &[Decision]) {
         for (index, it) in list.iter().enumerate() {
             if self.rules.len() > RULES_MAX {
-                return (self.lost)(
+                let refuses = |it: &&Decision| {
+                    it.keys.iter().any(|(key, _)| key == "refuse" || key == "police")
+                };
+                if let Some(refusal) = list[index..].iter().find(refuses) {
+                    let keys = vec![("refuse".to_owned(), "404".to_owned())];
+                    self.rule(context, &Decision { keys, ..refusal.clone() });
+                }
+                return (self.stricter)(
                     &it.from,
-                    "negations make too many rules of it: write it by hand",
+                    "negations make too many rules of it: refused until you write it by hand",
                 );
             }
             let mut terms = context.to_vec();
             let positive = it.clause.iter().filter(|(_, negated)| !negated);
             let mut possible = Some(true);
+            let refuses = it.keys.iter().any(|(key, _)| key == "refuse");
+            let mut is_wider = false;
             for (term, _) in positive {
-                possible = possible.and_then(|so_far| Some(so_far & both(&mut terms, term)?));
+                match both(&mut terms, term) {
+                    // A refusal without this condition.
+                    None if refuses => is_wider = true,
+                    both => possible = possible.and_then(|so_far| Some(so_far & both?)),
+                }
+            }
+            if is_wider && possible == Some(true) {
+                (self.stricter)(
+                    &it.from,
+                    "asks twice for the same of a request, in a way that no rule can: it refuses more, until you write it by hand",
+                );
             }
             match possible {
                 None => {
@@ -332,6 +420,10 @@ impl Compiling<'_> {
                 match both(&mut except, term) {
                     Some(true) => self.within(&except, &list[index + 1..]),
                     Some(false) => {}
+                    None if refuses => (self.stricter)(
+                        &it.from,
+                        "excepts what no rule can: it is refused, too, until you write it by hand",
+                    ),
                     None => (self.lost)(&it.from, "excepts what no rule can: write it by hand"),
                 }
             }
@@ -345,7 +437,9 @@ impl Compiling<'_> {
 
     fn rule(&mut self, terms: &[Term], it: &Decision) {
         let mut rule = Item::new("[[rule]]");
-        for (term, from) in self.base {
+        for (term, from) in
+            self.base.iter().filter(|it| terms.iter().all(|term| term.key != it.0.key))
+        {
             rule.key(&term.key, joined(&term.values), from);
         }
         for term in terms {
@@ -365,8 +459,49 @@ fn joined(values: &[String]) -> String {
     }
 }
 
-/// Adds a condition to others: false if never both hold; `None` if no rule can say it.
+/// Adds a condition to others: false if never both hold; `None` if no rule can say it. A second pattern of the path becomes a regular expression.
 fn both(terms: &mut Vec<Term>, further: &Term) -> Option<bool> {
+    match intersected(terms, further) {
+        None if further.key == "path" && terms.iter().all(|it| it.key != "path_regex") => {
+            let values = further.values.iter().map(|it| expression(it)).collect::<Option<_>>()?;
+            terms.push(Term { key: "path_regex".to_owned(), values });
+            Some(true)
+        }
+        both => both,
+    }
+}
+
+/// A pattern of a path, as TOML, as a regular expression, as TOML.
+fn expression(pattern: &str) -> Option<String> {
+    let pattern: String = serde_json::from_str(pattern).ok()?;
+    let mut expression = "^".to_owned();
+    let mut rest = pattern.as_str();
+    while let Some(letter) = rest.chars().next() {
+        let (further, len) = match letter {
+            '*' if rest == "*" => ("(?s:.*)".to_owned(), 1),
+            '*' if rest.starts_with("**") => ("(?s:.*)".to_owned(), 2),
+            '*' => ("[^/]*".to_owned(), 1),
+            '?' => ("[^/]".to_owned(), 1),
+            '\\' => {
+                let next = rest[1..].chars().next()?;
+                (regex(&next.to_string()), 1 + next.len_utf8())
+            }
+            it => (regex(&it.to_string()), it.len_utf8()),
+        };
+        expression += &further;
+        rest = &rest[len..];
+    }
+    expression.push('$');
+    Some(serde_json::Value::from(expression).to_string())
+}
+
+/// An address or network, as TOML.
+fn network(value: &str) -> Option<ipnet::IpNet> {
+    let text: String = serde_json::from_str(value).ok()?;
+    text.parse().ok().or_else(|| Some(text.parse::<std::net::IpAddr>().ok()?.into()))
+}
+
+fn intersected(terms: &mut Vec<Term>, further: &Term) -> Option<bool> {
     let Some(known) = terms.iter_mut().find(|it| it.key == further.key) else {
         terms.push(further.clone());
         return Some(true);
@@ -376,6 +511,19 @@ fn both(terms: &mut Vec<Term>, further: &Term) -> Option<bool> {
     }
     let is_plain = matches!(known.key.as_str(), "path" | "method" | "host");
     let mut values = Vec::new();
+    if matches!(known.key.as_str(), "client" | "destination") {
+        for a in &known.values {
+            for b in &further.values {
+                match (network(a)?, network(b)?) {
+                    (wide, narrow) if wide.contains(&narrow) => values.push(b.clone()),
+                    (narrow, wide) if wide.contains(&narrow) => values.push(a.clone()),
+                    _ => {}
+                }
+            }
+        }
+        known.values = values;
+        return Some(!known.values.is_empty());
+    }
     for a in &known.values {
         for b in &further.values {
             let prefix = |it: &str| {

@@ -1,7 +1,7 @@
 //! `frontend` and `listen`: listeners and rules.
 
 use super::super::draft::{Draft, From, Item, name, quoted};
-use super::acl::{self, Acls, Decision, Term, clauses, compiled};
+use super::acl::{self, Acls, Clause, Decision, Reading, Term, clauses, compiled};
 use super::grammar::{Line, Section};
 use super::values::{as_text, seconds};
 use std::collections::BTreeMap;
@@ -28,6 +28,8 @@ pub(super) struct Made {
     priorities: BTreeMap<i64, From>,
     tables: BTreeMap<String, Table>,
     known: Vec<String>,
+    /// Backends that refuse some requests themselves, with the line.
+    closed: BTreeMap<String, From>,
 }
 
 impl Made {
@@ -54,6 +56,19 @@ impl Made {
 
     /// Takes note of a section's table.
     pub(super) fn table(&mut self, section: &Section) {
+        if section.kind == "backend" {
+            let closing = section.lines.iter().find(|it| {
+                let is_refusal = matches!(
+                    it.word(1),
+                    "deny" | "reject" | "silent-drop" | "tarpit" | "auth" | "return"
+                );
+                matches!(it.word(0), "http-request" | "block") && is_refusal
+                    || it.word(0) == "tcp-request" && it.words.iter().any(|it| it == "reject")
+            });
+            if let Some(line) = closing {
+                self.closed.insert(section.name.clone(), line.from.clone());
+            }
+        }
         for line in section.lines.iter().filter(|it| it.word(0) == "stick-table") {
             let stored = line.after("store").unwrap_or_default();
             let rate = stored
@@ -64,6 +79,13 @@ impl Made {
                 self.tables.insert(section.name.clone(), table);
             }
         }
+    }
+
+    /// Whether everything that leads to a backend is refused, because it refuses some itself.
+    fn is_closed(&self, backend: &str, draft: &mut Draft) -> bool {
+        let Some(from) = self.closed.get(backend) else { return false };
+        draft.stricter(from, "a refusal in a backend: everything that leads there is refused (all of the frontend, if it is the default), until you write it as [[rule]] with the conditions that lead there");
+        true
     }
 
     /// The pool of a backend, which is used from now on.
@@ -89,12 +111,22 @@ fn class_name(priority: i64) -> String {
 /// Adds a section's listeners and rules.
 pub(super) fn read(section: &Section, all: &[Section], made: &mut Made, draft: &mut Draft) {
     made.table(section);
-    let addresses = binds(section, made, draft);
+    let (addresses, secure) = binds(section, made, draft);
     if addresses.is_empty() {
-        return draft.note(&section.from, "has no address: write bind");
+        return draft.stricter(
+            &section.from,
+            "has no address that could be taken over, so it is not written: write bind",
+        );
     }
+    let are_all = secure.len() == addresses.len();
+    let tls = (secure, are_all);
+    let defaults = all.iter().rfind(|it| it.kind == "defaults");
+    let defaults = defaults.map_or(&[][..], |it| &it.lines);
+    let inherited =
+        defaults.iter().filter(|it| matches!(it.word(0), "acl" | "http-request" | "tcp-request"));
+    let lines: Vec<&Line> = inherited.chain(&section.lines).collect();
     let mut acls = Acls::new();
-    for line in section.lines.iter().filter(|it| it.word(0) == "acl") {
+    for line in lines.iter().filter(|it| it.word(0) == "acl") {
         let asked = acl::acl(line.words.get(2..).unwrap_or_default());
         acls.entry(line.word(1).to_owned()).or_default().push(asked);
     }
@@ -115,15 +147,19 @@ pub(super) fn read(section: &Section, all: &[Section], made: &mut Made, draft: &
         }
     };
     // It is the default pool, whatever is named before it.
+    let is_closed = backend.as_ref().is_some_and(|backend| made.is_closed(backend, draft));
     let default = backend.map(|backend| made.pool(&backend));
     let mut lists = Lists::default();
-    for line in &section.lines {
-        lists.line(line, &acls, made, draft);
+    for line in lines {
+        lists.line(line, &Known { acls: &acls, tls: &tls }, made, draft);
     }
     let end = as_text(&section.from, "all other requests");
     match default {
         Some(pool) => {
             lists.pools.push(decision(vec![("pool", quoted(&pool))], &end));
+            if is_closed {
+                lists.refused.push(decision(vec![("refuse", "404".to_owned())], &end));
+            }
         }
         None => {
             let none = as_text(&section.from, "no default_backend");
@@ -134,15 +170,63 @@ pub(super) fn read(section: &Section, all: &[Section], made: &mut Made, draft: &
     lists.classes.reverse();
     lists.classes.push(decision(vec![("class", quoted("default"))], &end));
     lists.refused.append(&mut lists.classes);
+    lists.sort_policers(draft);
     lists.policers.push(decision(vec![("police", "false".to_owned())], &end));
     let listener = Term {
         key: "listener".to_owned(),
         values: addresses.iter().map(|it| quoted(it)).collect(),
     };
     let base = vec![(listener, section.from.clone())];
-    let mut lost = |from: &From, why: &str| draft.note(from, why);
+    let (mut less, mut more) = (Vec::new(), Vec::new());
     for list in [&lists.refused, &lists.pools, &lists.policers] {
-        made.rules.extend(compiled(list, &base, &mut lost));
+        let mut lost = |from: &From, why: &str| less.push((from.clone(), why.to_owned()));
+        let mut stricter = |from: &From, why: &str| more.push((from.clone(), why.to_owned()));
+        made.rules.extend(compiled(list, &base, &mut lost, &mut stricter));
+    }
+    less.iter().for_each(|(from, why)| draft.less_safe(from, why));
+    more.iter().for_each(|(from, why)| draft.stricter(from, why));
+}
+
+/// What conditions of a section may name.
+struct Known<'k> {
+    acls: &'k Acls,
+    /// The listeners that speak TLS; whether all do.
+    tls: &'k (Vec<String>, bool),
+}
+
+impl Known<'_> {
+    /// The clauses of a line, if rules can have all of them.
+    fn clauses(&self, line: &Line) -> Result<Vec<Clause>, String> {
+        clauses(line, Reading { acls: self.acls, tls: self.tls, unknown: None })
+    }
+
+    /// The clauses of a line that refuses: what no rule can ask is left out, so that it refuses more; with the reasons. A bound on load, which
+    /// refuses only some, is an error.
+    fn wider(&self, line: &Line) -> Result<(Vec<Clause>, Vec<String>), String> {
+        let mut unknown = Vec::new();
+        let reading = Reading { acls: self.acls, tls: self.tls, unknown: Some(&mut unknown) };
+        let clauses = clauses(line, reading);
+        let load = [
+            "sc",
+            "src_",
+            "fe_",
+            "be_",
+            "srv_",
+            "nbsrv",
+            "queue",
+            "avg_queue",
+            "connslots",
+            "rand",
+            "only `gt`",
+        ];
+        if let Some(why) = unknown.iter().find(|it| load.iter().any(|load| it.starts_with(load))) {
+            return Err(why.clone());
+        }
+        match clauses {
+            Ok(clauses) => Ok((clauses, unknown)),
+            Err(why) if why.contains("a rate") => Err(why),
+            Err(why) => Ok((vec![Clause::default()], vec![why])),
+        }
     }
 }
 
@@ -158,25 +242,36 @@ struct Lists {
     classes: Vec<Decision>,
     pools: Vec<Decision>,
     policers: Vec<Decision>,
+    /// Requests in the time of each policer, as requests and seconds, in the order of `policers`.
+    rates: Vec<(u64, u64)>,
+    /// What is let pass before refusals: connections, requests.
+    accepted: [Vec<Clause>; 2],
     /// The table of `track-sc0`.
     tracked: Option<String>,
 }
 
 impl Lists {
-    fn line(&mut self, line: &Line, acls: &Acls, made: &mut Made, draft: &mut Draft) {
+    fn line(&mut self, line: &Line, acls: &Known<'_>, made: &mut Made, draft: &mut Draft) {
         match (line.word(0), line.word(1)) {
             ("acl" | "bind" | "default_backend" | "mode" | "option" | "timeout" | "maxconn" | "log" | "stick-table" | "server" | "balance" | "retries" | "description", _) => {}
             ("use_backend", backend) if !backend.contains('%') => {
                 let pool = made.pool(backend);
                 add(&mut self.pools, line, acls, vec![("pool", quoted(&pool))], draft);
+                if made.is_closed(backend, draft) {
+                    add(&mut self.refused, line, acls, vec![("refuse", "404".to_owned())], draft);
+                }
             }
             ("use_backend", _) => draft.note(&line.from, "a backend by an expression: write a [[rule]] for each"),
             ("redirect", _) => self.redirect(line, 1, acls, draft),
             ("http-request", "redirect") => self.redirect(line, 2, acls, draft),
-            ("http-request", "deny" | "tarpit" | "return") => self.denied(line, acls, made, draft),
+            ("http-request", "deny" | "tarpit" | "return" | "reject" | "silent-drop" | "auth") | ("block", _) => self.denied(line, 1, acls, made, draft),
+            ("http-request", "allow") => self.allowed(line, 1, acls, draft),
+            ("tcp-request", _) if line.words.iter().any(|it| it == "reject" || it == "silent-drop") => self.denied(line, 0, acls, made, draft),
+            ("tcp-request", "connection" | "content" | "session") if line.word(2) == "accept" => self.allowed(line, 0, acls, draft),
+            ("tcp-request", _) if line.word(2).starts_with("track-sc") => self.tracked = Some(line.after("table").unwrap_or_default().to_owned()),
             ("http-request", "track-sc0") => {
                 if line.word(2) != "src" {
-                    draft.note(&line.from, "counts by something else than the client's address: write flow = … in the rule");
+                    draft.less_safe(&line.from, "counts by something else than the client's address: write flow = … in the rule");
                 }
                 self.tracked = Some(line.after("table").unwrap_or_default().to_owned());
             }
@@ -191,31 +286,99 @@ impl Lists {
             ("http-request", "set-priority-offset") => draft.note(&line.from, "write deadline in the rule: what has waited longest within a class is served first"),
             ("http-request", "set-header" | "add-header" | "del-header" | "replace-header") => draft.note(&line.from, "the origin gets the client's headers and X-Forwarded-…: see [forwarding]; set others in the origin"),
             ("http-request", "set-path" | "replace-path" | "set-uri" | "replace-uri" | "set-query") | ("reqrep" | "rspadd", _) => draft.note(&line.from, "paths are not rewritten: do it in the origin"),
-            ("http-request", "auth") => draft.note(&line.from, "clients are recognised by [[key]] and [token]; passwords are for the origin"),
             ("http-response" | "http-after-response", _) => draft.note(&line.from, "answers are passed on as they are: set headers in the origin"),
             ("stats", _) => draft.note(&line.from, "status and metrics are on the admin listener: `admin`"),
             ("compression", _) => draft.note(&line.from, "nothing is compressed here: let the origin do it"),
             ("errorfile" | "http-error", _) => draft.note(&line.from, "refusals have a page: refusal.page, and page in a rule's refuse"),
-            ("tcp-request", _) => draft.note(&line.from, "connections are bounded by limits.connections_max, and clients are told apart by [shedding]: leave it out"),
+            ("tcp-request", _) => draft.note(&line.from, "connections are bounded by limits.connections_max, and clients are told apart by [shedding]; see whether it keeps clients out"),
             ("cookie" | "default-server" | "http-reuse" | "fullconn", _) => draft.note(&line.from, "requests go to the server with the fewest in progress, over kept connections: leave it out"),
-            _ => draft.note(&line.from, "has no counterpart: leave it out"),
+            _ => draft.note(&line.from, "has no counterpart: see whether it keeps clients out, and write a [[rule]] with refuse if so"),
         }
     }
 
-    fn denied(&mut self, line: &Line, acls: &Acls, made: &mut Made, draft: &mut Draft) {
-        let default = if line.word(1) == "return" { "200" } else { "403" };
+    /// What `allow` and `accept` exempt from the refusals behind it.
+    fn allowed(&mut self, line: &Line, phase: usize, acls: &Known<'_>, draft: &mut Draft) {
+        match acls.clauses(line) {
+            // An exception of several conditions at once is none that a clause can have.
+            Ok(clauses) if clauses.iter().all(|it| it.terms.len() == 1 && it.rate.is_none()) => {
+                self.accepted[phase].extend(clauses);
+            }
+            Ok(_) => draft.stricter(
+                &line.from,
+                "exempts nothing from the refusals behind it: write a [[rule]] before theirs",
+            ),
+            Err(why) => draft.stricter(
+                &line.from,
+                &format!("{why}: exempts nothing from the refusals behind it"),
+            ),
+        }
+    }
+
+    /// The lowest rates first, as HAProxy refuses what is over any rate, and a rule has one.
+    fn sort_policers(&mut self, draft: &mut Draft) {
+        let mut order: Vec<usize> = (0..self.policers.len()).collect();
+        let (rates, policers) = (&self.rates, &self.policers);
+        order.sort_by(|a, b| {
+            let ((a, in_a), (b, in_b)) = (rates[*a], rates[*b]);
+            let less = u128::from(a) * u128::from(in_b);
+            less.cmp(&(u128::from(b) * u128::from(in_a)))
+        });
+        let whole = order.iter().position(|it| policers[*it].clause.is_empty());
+        for it in whole.map_or(&[][..], |whole| &order[whole + 1..]) {
+            draft.less_safe(&policers[*it].from, "a lower rate of all requests comes before it, so this one, with its other burst, never counts: write police in their class");
+        }
+        if policers.windows(2).any(|it| it[0].keys != it[1].keys) {
+            for it in order.iter().skip(1) {
+                draft.less_safe(&policers[*it].from, "each request counts for one rate, the lowest, and not for this one beside it: write police in their class, which holds beside the rule's");
+            }
+        }
+        self.policers = order.into_iter().map(|it| policers[it].clone()).collect();
+    }
+
+    fn denied(
+        &mut self,
+        line: &Line,
+        phase: usize,
+        acls: &Known<'_>,
+        made: &mut Made,
+        draft: &mut Draft,
+    ) {
+        let default = match line.word(1) {
+            "return" => "200",
+            "auth" => "404",
+            _ => "403",
+        };
         let status = line.after("deny_status").or_else(|| line.after("status")).unwrap_or(default);
-        let status = match status {
+        let mut status = match status {
             "403" | "404" | "410" | "451" | "429" | "503" => status,
             _ => {
-                draft.note(&line.from, "Tiergate answers by no other status than 403, 404, 410, 451, 429, 503 and redirects: until the origin does, 403");
+                draft.stricter(&line.from, "Tiergate answers by no other status than 403, 404, 410, 451, 429, 503 and redirects: until the origin does, 403");
                 "403"
             }
         };
-        let clauses = match clauses(line, acls) {
-            Ok(clauses) => clauses,
-            Err(why) => return draft.note(&line.from, &why),
+        if line.word(1) == "auth" {
+            draft.stricter(&line.from, "clients are recognised by [[key]] and [token], and passwords are for the origin: refused until a rule lets pass what may");
+        }
+        let (mut clauses, unknown) = match acls.wider(line) {
+            Ok(it) => it,
+            Err(why) => {
+                return draft.less_safe(&line.from, &format!("{why}: nothing is refused by it"));
+            }
         };
+        if !unknown.is_empty() {
+            status = "404";
+            let whole = clauses.iter().any(|it| it.terms.is_empty());
+            let what = if whole { "everything is refused" } else { "it refuses more" };
+            draft.stricter(
+                &line.from,
+                &format!("{}: {what}, until you write a [[rule]] for it", unknown.join("; ")),
+            );
+        }
+        for clause in &mut clauses {
+            for exempt in &self.accepted[phase] {
+                clause.terms.extend(exempt.terms.iter().map(|(term, not)| (term.clone(), !not)));
+            }
+        }
         for clause in clauses {
             let Some(number) = clause.rate else {
                 let refuse = vec![("refuse".to_owned(), status.to_owned())];
@@ -232,7 +395,10 @@ impl Lists {
                 None => made.tables.values().next(),
             };
             let Some(Table { seconds, from }) = table.cloned() else {
-                draft.note(&line.from, "no stick-table stores http_req_rate");
+                draft.less_safe(
+                    &line.from,
+                    "no stick-table stores http_req_rate: nothing is refused by it",
+                );
                 continue;
             };
             let policer = format!("over-{number}-in-{seconds}s");
@@ -250,17 +416,30 @@ impl Lists {
                 draft.note(&line.from, "HAProxy counts refused requests too, so a client that goes on stays refused; here it gets its rate: for more, refusal.block");
             }
             let keys = vec![("police".to_owned(), quoted(&policer))];
+            self.rates.push((number, seconds.max(1)));
             self.policers.push(Decision { clause: clause.terms, keys, from: line.from.clone() });
         }
     }
 
-    fn redirect(&mut self, line: &Line, at: usize, acls: &Acls, draft: &mut Draft) {
+    fn redirect(&mut self, line: &Line, at: usize, acls: &Known<'_>, draft: &mut Draft) {
         let (kind, target) = (line.word(at), line.word(at + 1));
         if kind != "location" || target.contains('%') {
-            return draft.note(
+            draft.stricter(
                 &line.from,
-                "redirects to addresses made of the request: let the origin send them",
+                "redirects to addresses made of the request: refused until the origin sends them",
             );
+            let (clauses, unknown) = match acls.wider(line) {
+                Ok(it) => it,
+                Err(why) => return draft.less_safe(&line.from, &why),
+            };
+            if !unknown.is_empty() {
+                draft.stricter(&line.from, &format!("{}: it refuses more", unknown.join("; ")));
+            }
+            for clause in clauses.into_iter().filter(|it| it.rate.is_none()) {
+                let refuse = decision(vec![("refuse", "404".to_owned())], &line.from);
+                self.refused.push(Decision { clause: clause.terms, ..refuse });
+            }
+            return;
         }
         let code = line
             .after("code")
@@ -275,11 +454,11 @@ impl Lists {
 fn add(
     list: &mut Vec<Decision>,
     line: &Line,
-    acls: &Acls,
+    acls: &Known<'_>,
     keys: Vec<(&str, String)>,
     draft: &mut Draft,
 ) {
-    match clauses(line, acls) {
+    match acls.clauses(line) {
         Err(why) => draft.note(&line.from, &why),
         Ok(clauses) if clauses.iter().any(|it| it.rate.is_some()) => {
             draft.note(
@@ -308,10 +487,17 @@ fn rate(number: u64, seconds: u64) -> String {
     }
 }
 
-/// The addresses that a section listens on.
-fn binds(section: &Section, made: &mut Made, draft: &mut Draft) -> Vec<String> {
-    let mut addresses = Vec::new();
+/// The addresses that a section listens on, and those of them that speak TLS.
+fn binds(section: &Section, made: &mut Made, draft: &mut Draft) -> (Vec<String>, Vec<String>) {
+    let (mut addresses, mut secure) = (Vec::new(), Vec::new());
     for line in section.lines.iter().filter(|it| it.word(0) == "bind") {
+        let tls = match bound(line, draft) {
+            Ok(tls) => tls,
+            Err(why) => {
+                draft.stricter(&line.from, &format!("{why}: this listener is not written"));
+                continue;
+            }
+        };
         for text in line.word(1).split(',') {
             let text = text.trim_start_matches("ipv4@").trim_start_matches("ipv6@");
             let address = match text.rsplit_once(':') {
@@ -320,34 +506,80 @@ fn binds(section: &Section, made: &mut Made, draft: &mut Draft) -> Vec<String> {
                 _ => text.to_owned(),
             };
             if address.parse::<std::net::SocketAddr>().is_err() {
-                draft.note(&line.from, "must be an address with a port, such as 0.0.0.0:80; no UNIX socket and no range of ports");
+                draft.stricter(&line.from, "must be an address with a port, such as 0.0.0.0:80; no UNIX socket and no range of ports");
                 continue;
             }
             if made.listeners.iter().any(|(known, _)| *known == address) {
-                draft.note(&line.from, "is bound already");
+                draft.stricter(
+                    &line.from,
+                    "is bound already: what comes there gets the rules of the first section",
+                );
                 continue;
             }
             let mut item = Item::new("[[listener]]");
             item.key("address", quoted(&address), &line.from);
-            if line.words.iter().any(|it| it == "accept-proxy") {
-                item.key("proxy_protocol", true, &line.from);
-                draft.note(&line.from, "PROXY headers count only from peers in `trusted`: write the addresses of what sends them");
-            }
-            if line.words.iter().any(|it| it == "ssl") {
-                let Some(file) = line.after("crt") else {
-                    draft.note(&line.from, "TLS needs crt");
-                    continue;
-                };
-                // One file has the certificate and its key.
-                item.key(
-                    "tls",
-                    format!("{{ certificate = {0}, key = {0} }}", quoted(file)),
-                    &line.from,
-                );
+            if let Some(tls) = &tls {
+                item.key("tls", tls, &line.from);
+                secure.push(address.clone());
             }
             made.listeners.push((address.clone(), item));
             addresses.push(address);
         }
     }
-    addresses
+    (addresses, secure)
+}
+
+/// The table `tls` of a `bind`.
+///
+/// # Errors
+/// Why no listener must be written.
+fn bound(line: &Line, draft: &mut Draft) -> Result<Option<String>, String> {
+    let has = |word: &str| line.words.iter().skip(2).any(|it| it == word);
+    if has("accept-proxy") || has("accept-netscaler-cip") {
+        return Err("PROXY headers count only from peers in `trusted`: write the addresses of what sends them, and then this listener with proxy_protocol = true".to_owned());
+    }
+    if has("interface") || has("namespace") {
+        return Err(
+            "a listener has an address, and no interface: bind the interface's address".to_owned()
+        );
+    }
+    for (word, why) in [
+        ("strict-sni", "clients that ask for no name of a certificate get the first"),
+        ("ca-verify-file", "this is not taken over"),
+        ("ssl-min-ver", "TLS 1.2 is spoken beside 1.3"),
+        ("force-tlsv13", "TLS 1.2 is spoken beside 1.3"),
+    ] {
+        if has(word) && line.after(word) != Some("TLSv1.2") {
+            draft.less_safe(&line.from, why);
+        }
+    }
+    if !has("ssl") {
+        return match has("verify") || has("ca-file") {
+            true => Err("verifies clients without TLS".to_owned()),
+            false => Ok(None),
+        };
+    }
+    let file = line.after("crt").ok_or("TLS needs crt")?;
+    // One file has the certificate and its key.
+    let mut tls = format!("certificate = {0}, key = {0}", quoted(file));
+    let mode = match line.after("verify") {
+        None | Some("none") => return Ok(Some(format!("{{ {tls} }}"))),
+        Some(mode @ ("required" | "optional")) => mode,
+        Some(_) => return Err("verify must be none, optional or required".to_owned()),
+    };
+    let ca = line.after("ca-file").ok_or("verify needs ca-file")?;
+    if ca.starts_with('@') {
+        return Err("ca-file must be a file".to_owned());
+    }
+    tls += &format!(", client_ca = {}, client = \"{mode}\"", quoted(ca));
+    if let Some(list) = line.after("crl-file") {
+        tls += &format!(", client_crl = {}", quoted(list));
+    }
+    if has("ca-ignore-err") || has("crt-ignore-err") {
+        draft.stricter(
+            &line.from,
+            "a certificate that does not verify ends the handshake, whatever the error",
+        );
+    }
+    Ok(Some(format!("{{ {tls} }}")))
 }

@@ -109,6 +109,10 @@ fn common(
         },
         _ if section.kind == "global" || section.kind == "defaults" => {
             let unimportant = ["daemon", "user", "group", "chroot", "pidfile", "nbthread", "nbproc", "log", "mode", "option", "stats", "master-worker", "cpu-map", "ulimit-n", "retries", "balance"];
+            // Those of `defaults` hold in each frontend.
+            if matches!(line.word(0), "acl" | "http-request" | "tcp-request") {
+                return;
+            }
             if !unimportant.contains(&line.word(0)) {
                 draft.note(&line.from, "has no counterpart: leave it out");
             }
@@ -137,7 +141,7 @@ fn pool(section: &Section, is_first: bool, draft: &mut Draft) -> Item {
                     continue;
                 }
                 if line.words.iter().any(|it| it == "ssl") {
-                    draft.note(&line.from, "TLS to servers is not taken over, and the policy sends plain HTTP: add tls = true to [origin] or the pool");
+                    draft.less_safe(&line.from, "TLS to servers is not taken over, and the policy sends plain HTTP: add tls = true to [origin] or the pool");
                 }
                 weights.push(line.after("weight").unwrap_or("1").to_owned());
                 let address = address(line.word(2));

@@ -1,6 +1,6 @@
 //! What an `http` block says once for all of its servers: upstreams, zones, maps.
 
-use super::super::draft::{Draft, From, name};
+use super::super::draft::{Draft, From, literal, name, quoted};
 use super::grammar::Directive;
 use std::collections::BTreeMap;
 
@@ -34,16 +34,14 @@ pub(super) struct Zone {
 
 /// A `map`: a condition of requests for each value.
 pub(super) struct Map {
-    /// The key of conditions, `header.x-key`.
-    pub(super) key: String,
     pub(super) entries: Vec<Entry>,
 }
 
 /// An entry of a map, in the order in which the first that matches decides.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// What the condition's key is compared with, as TOML; `None`: every request.
-    pub(super) matches: Option<String>,
+    /// A condition's key, `header.x-key`, and its value as TOML; `None`: every request.
+    pub(super) matches: Option<(String, String)>,
     pub(super) value: String,
     pub(super) from: From,
 }
@@ -56,6 +54,9 @@ pub(super) struct Http {
     /// By name whether it counts all together.
     pub(super) connection_zones: BTreeMap<String, bool>,
     pub(super) maps: BTreeMap<String, Map>,
+    /// The smallest and the greatest burst of each zone's `limit_req`, and the same of its `limit_conn`.
+    pub(super) bursts: BTreeMap<String, (u64, u64)>,
+    pub(super) connections: BTreeMap<String, (u64, u64)>,
     /// Upstreams in the order in which they are used; the first is `[origin]`.
     pub(super) used: Vec<String>,
 }
@@ -63,6 +64,7 @@ pub(super) struct Http {
 impl Http {
     pub(super) fn read(list: &[Directive], draft: &mut Draft) -> Self {
         let mut http = Http::default();
+        http.bounds(list);
         for it in list {
             match it.name.as_str() {
                 "upstream" => http.upstream(it, draft),
@@ -77,6 +79,28 @@ impl Http {
             }
         }
         http
+    }
+
+    /// Finds the smallest and the greatest bound of each zone.
+    fn bounds(&mut self, list: &[Directive]) {
+        for it in list {
+            let (bounds, zone, number) = match it.name.as_str() {
+                "limit_req" => (&mut self.bursts, it.option("zone"), it.option("burst")),
+                "limit_conn" => (
+                    &mut self.connections,
+                    Some(it.argument(0)),
+                    it.arguments.get(1).map(String::as_str),
+                ),
+                _ => {
+                    self.bounds(&it.block);
+                    continue;
+                }
+            };
+            let number = number.and_then(|it| it.parse().ok()).unwrap_or(0);
+            let bound =
+                bounds.entry(zone.unwrap_or_default().to_owned()).or_insert((number, number));
+            *bound = (bound.0.min(number), bound.1.max(number));
+        }
     }
 
     fn upstream(&mut self, it: &Directive, draft: &mut Draft) {
@@ -119,16 +143,20 @@ impl Http {
 
     fn zone(&mut self, it: &Directive, draft: &mut Draft) {
         let zone = it.option("zone").unwrap_or_default().split(':').next().unwrap_or_default();
-        let per = match it.argument(0) {
+        let counted = it.argument(0);
+        let map = counted.trim_start_matches('$').trim_matches(['{', '}']);
+        let per = match counted {
             "$binary_remote_addr" | "$remote_addr" => Per::Client,
-            "$server_name" | "$host" | "$http_host" => Per::All,
-            variable if self.maps.contains_key(variable.trim_start_matches('$')) => {
-                Per::Map(variable.trim_start_matches('$').to_owned())
+            "$server_name" | "$host" | "$http_host" => {
+                draft
+                    .stricter(&it.from, "all hosts share one bucket: write a [[policer]] for each");
+                Per::All
             }
-            text if !text.contains('$') => Per::All,
+            _ if !counted.contains('$') => Per::All,
+            _ if self.maps.contains_key(map) => Per::Map(map.to_owned()),
             _ => {
-                draft.note(&it.from, "counts by something else than the client's address: write per = \"flow\" and flow = … in the rule");
-                return;
+                draft.less_safe(&it.from, "counts each client's address instead of this: exemptions are limited too, and a limit beyond an address is wider; write per = \"flow\" and flow = … in the rule");
+                Per::Client
             }
         };
         let rate = it.option("rate").unwrap_or_default();
@@ -137,7 +165,7 @@ impl Http {
             .map(|it| format!("{it}/s"))
             .or_else(|| Some(format!("{}/m", rate.strip_suffix("r/m")?)))
         else {
-            draft.note(&it.from, "must have a rate such as 10r/s");
+            draft.less_safe(&it.from, "must have a rate such as 10r/s");
             return;
         };
         self.zones.insert(zone.to_owned(), Zone { per, rate, from: it.from.clone() });
@@ -162,35 +190,26 @@ impl Http {
                 "default" => last = Some(entry(None)),
                 "hostnames" | "volatile" => {}
                 "" => empty = Some(entry(None)),
-                text if text.starts_with('~') && key == "path" => {
-                    // Rules have regular expressions of paths alone.
-                    patterns.push((entry(None), text.to_owned()));
+                text if text.starts_with('~') => match pattern(&key, text) {
+                    Some(condition) => patterns.push(entry(Some(condition))),
+                    None => draft.less_safe(&line.from, "regular expressions are for paths alone, so what this chooses gets the default: write a pattern with * and ? by hand"),
+                },
+                text => {
+                    let value = quoted(&literal(text.trim_start_matches('\\')));
+                    exact.push(entry(Some((key.clone(), value))));
                 }
-                text if text.starts_with('~') => {
-                    match plain_pattern(text) {
-                        Some(pattern) => exact.push(entry(Some(super::super::draft::quoted(&pattern)))),
-                        None => draft.note(&line.from, "regular expressions are for paths alone: write a pattern with * and ? by hand"),
-                    }
-                }
-                text => exact.push(entry(Some(super::super::draft::quoted(
-                    &super::super::draft::literal(text.trim_start_matches('\\')),
-                )))),
             }
-        }
-        for (entry, _) in patterns {
-            draft.note(
-                &entry.from,
-                "a map by a regular expression of the path: write a [[rule]] with path_regex",
-            );
         }
         // An empty text is a field that is not there, and rules can only ask whether one is.
         if empty.is_some()
+            && key.contains('.')
             && let Some(last) = &mut last
         {
-            last.matches = Some("true".to_owned());
+            last.matches = Some((key.clone(), "true".to_owned()));
         }
-        let entries = exact.into_iter().chain(last).chain(empty).collect();
-        self.maps.insert(it.argument(1).trim_start_matches('$').to_owned(), Map { key, entries });
+        // nginx asks for exact texts before regular expressions.
+        let entries = exact.into_iter().chain(patterns).chain(last).chain(empty).collect();
+        self.maps.insert(it.argument(1).trim_start_matches('$').to_owned(), Map { entries });
     }
 
     /// The pool of an upstream or address, which is used from now on.
@@ -225,20 +244,19 @@ fn address(text: &str) -> String {
 }
 
 /// The key of conditions that asks for what a variable has.
-fn key_of(variable: &str) -> Option<String> {
+pub(super) fn key_of(variable: &str) -> Option<String> {
     let variable = variable.trim_start_matches('$').trim_matches(['{', '}']);
     let named = |prefix: &str, key: &str| {
         let name = variable.strip_prefix(prefix).filter(|it| !it.is_empty())?;
         Some(format!(
             "{key}.{}",
-            super::super::draft::quoted(
-                &name.replace('_', if key == "header" { "-" } else { "_" })
-            )
+            quoted(&name.replace('_', if key == "header" { "-" } else { "_" }))
         ))
     };
     match variable {
         "host" => Some("host".to_owned()),
-        "uri" | "request_uri" => Some("path".to_owned()),
+        // $request_uri has the query, which no rule sees as a text.
+        "uri" | "document_uri" => Some("path".to_owned()),
         "request_method" => Some("method".to_owned()),
         "http_host" => Some("host".to_owned()),
         "remote_addr" => Some("client".to_owned()),
@@ -246,6 +264,16 @@ fn key_of(variable: &str) -> Option<String> {
             .or_else(|| named("cookie_", "cookie"))
             .or_else(|| named("arg_", "query")),
     }
+}
+
+/// The condition of a map's regular expression.
+fn pattern(key: &str, text: &str) -> Option<(String, String)> {
+    if key != "path" {
+        return Some((key.to_owned(), quoted(&plain_pattern(text)?)));
+    }
+    let text = text.strip_prefix('~')?;
+    let text = text.strip_prefix('*').map_or(text.to_owned(), |it| format!("(?i){it}"));
+    Some(("path_regex".to_owned(), quoted(&text)))
 }
 
 /// A regular expression of letters, anchors and `.*` as a pattern.

@@ -1,7 +1,8 @@
 //! `limit_req` and `limit_conn`: policers and resources.
 
 use super::super::draft::{From, Item, name, quoted};
-use super::http::{Entry, Per};
+use super::grammar::Directive;
+use super::http::{Entry, Per, Zone};
 use super::server::{Condition, Here, Inherited};
 
 impl Here<'_> {
@@ -16,30 +17,24 @@ impl Here<'_> {
             return vec![(None, "false".to_owned(), from)];
         };
         for other in lines {
-            self.draft.note(&other.from, "a second limit_req of the same requests: write police in their class, which holds beside the rule's");
+            self.draft.less_safe(&other.from, "a second limit_req of the same requests: write police in their class, which holds beside the rule's");
         }
         let zone_name = it.option("zone").unwrap_or_default();
         let Some(zone) = self.http.zones.get(zone_name).cloned() else {
-            self.draft.note(&it.from, "its zone could not be taken over");
+            self.draft.less_safe(&it.from, "its zone could not be taken over");
             return vec![(None, "false".to_owned(), it.from.clone())];
         };
-        let burst: u64 = it.option("burst").and_then(|it| it.parse().ok()).unwrap_or(0);
-        let policer = name(&format!("{zone_name}-{burst}"));
-        if !self.servers.known.contains(&policer) {
-            self.servers.known.push(policer.clone());
-            let mut item = Item::new("[[policer]]");
-            item.key("name", quoted(&policer), &it.from);
-            item.key("rate", quoted(&zone.rate), &zone.from);
-            // nginx lets `burst` more pass than the rate, and so one more at once.
-            item.key("burst", burst.saturating_add(1), &it.from);
-            if zone.per != Per::All {
-                item.key("per", "\"flow\"", &zone.from);
-            }
-            if inherited.dry_run {
-                item.key("mode", "\"observe\"", &it.from);
-            }
-            self.servers.policers.push(item);
+        let (burst, greatest) = self.http.bursts.get(zone_name).copied().unwrap_or_default();
+        if burst < greatest {
+            self.draft.stricter(&zone.from, &format!("bursts from {burst} to {greatest} of one zone, which has one bucket: the smaller counts for all"));
         }
+        let mode = if inherited.dry_run { "-dry-run" } else { "" };
+        let named = |value: &str| match value {
+            "" => name(&format!("{zone_name}-{burst}{mode}")),
+            // Each constant has a bucket of its own.
+            _ => name(&format!("{zone_name}-{burst}{mode}-{value}")),
+        };
+        let policer = named("");
         let pace = it.arguments.iter().any(|it| it == "nodelay");
         if burst > 0 && !pace {
             self.draft.note(&it.from, "without nodelay nginx delays what comes early: here it passes at once, and slots pace it");
@@ -48,32 +43,73 @@ impl Here<'_> {
             self.draft.note(&it.from, "refused by 429 instead of limit_req_status (503): clients and monitoring can tell them apart from overload");
         }
         let Per::Map(map) = &zone.per else {
+            self.policer(&policer, &zone, it, burst, inherited);
             return vec![(None, quoted(&policer), it.from.clone())];
         };
-        // An empty key is not counted.
-        let map = &self.http.maps[map];
-        let entry = |entry: &Entry| {
-            let police = if entry.value.is_empty() { "false".to_owned() } else { quoted(&policer) };
-            let condition =
-                entry.matches.clone().map(|it| (map.key.clone(), it, entry.from.clone()));
-            (condition, police, entry.from.clone())
-        };
-        let mut list: Vec<_> = map.entries.iter().map(entry).collect();
+        let entries = self.http.maps[map].entries.clone();
+        let mut list = Vec::new();
+        for Entry { matches, value, from } in entries {
+            let condition = matches.map(|(key, value)| (key, value, from.clone()));
+            let counted = match value.as_str() {
+                // An empty key is not counted.
+                "" => {
+                    list.push((condition, "false".to_owned(), from));
+                    continue;
+                }
+                "$binary_remote_addr" | "$remote_addr" => (policer.clone(), Per::Client),
+                it if it.contains('$') => {
+                    self.draft.less_safe(&from, "counts each client's address instead of this: write per = \"flow\" and flow = … in the rule");
+                    (policer.clone(), Per::Client)
+                }
+                it => (named(it), Per::All),
+            };
+            let zone = Zone { per: counted.1, ..zone.clone() };
+            self.policer(&counted.0, &zone, it, burst, inherited);
+            list.push((condition, quoted(&counted.0), from));
+        }
         if list.last().is_none_or(|(condition, ..)| condition.is_some()) {
             list.push((None, "false".to_owned(), zone.from.clone()));
         }
         list
     }
 
+    /// A policer, if it is not there yet.
+    fn policer(
+        &mut self,
+        called: &str,
+        zone: &Zone,
+        it: &Directive,
+        burst: u64,
+        inherited: &Inherited<'_>,
+    ) {
+        if self.servers.known.iter().any(|it| it == called) {
+            return;
+        }
+        self.servers.known.push(called.to_owned());
+        let mut item = Item::new("[[policer]]");
+        item.key("name", quoted(called), &it.from);
+        item.key("rate", quoted(&zone.rate), &zone.from);
+        // nginx lets `burst` more pass than the rate, and so one more at once.
+        item.key("burst", burst.saturating_add(1), &it.from);
+        if zone.per != Per::All {
+            item.key("per", "\"flow\"", &zone.from);
+        }
+        if inherited.dry_run {
+            item.key("mode", "\"observe\"", &it.from);
+        }
+        self.servers.policers.push(item);
+    }
+
     /// The resource that a bound on the connections of all clients is.
     pub(super) fn resource(
         &mut self,
         inherited: &Inherited<'_>,
-        pools: &[(Option<Condition>, String)],
+        pools: &[(Option<Condition>, Option<String>)],
     ) -> Option<(String, From)> {
-        let [(None, pool)] = pools else {
+        let [(None, Some(pool))] = pools else {
             for it in &inherited.limit_conn {
-                self.draft.note(&it.from, "before several pools: write a [[resource]] for each");
+                self.draft
+                    .less_safe(&it.from, "before several pools: write a [[resource]] for each");
             }
             return None;
         };
@@ -86,14 +122,18 @@ impl Here<'_> {
                         self.servers.known.push(resource.clone());
                         let mut item = Item::new("[[resource]]");
                         item.key("name", quoted(&resource), &it.from);
-                        item.key("slots", it.argument(1), &it.from);
+                        let (least, most) = self.http.connections[it.argument(0)];
+                        if least < most {
+                            self.draft.stricter(&it.from, &format!("bounds from {least} to {most} of one zone: the smaller counts for all"));
+                        }
+                        item.key("slots", least, &it.from);
                         item.remark("pool", quoted(pool), "the pool of these requests");
                         self.servers.resources.push(item);
                     }
                     self.draft.note(&it.from, "what is beyond the bound waits for its class's deadline, instead of being refused at once");
                     found = Some((resource, it.from.clone()));
                 }
-                _ => self.draft.note(&it.from, "connections of each client: fair queueing gives each client its turn, so none is needed; for a hard bound on requests, police = { rate, per = \"flow\" }"),
+                _ => self.draft.less_safe(&it.from, "connections of each client: fair queueing gives each client its turn, so none is needed; for a hard bound on requests, police = { rate, per = \"flow\" }"),
             }
         }
         found

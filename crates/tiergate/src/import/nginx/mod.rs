@@ -45,6 +45,10 @@ pub fn policy(text: &str, file: &str, open: Open<'_>) -> Result<Imported, Import
         common(it, &mut timeouts, &mut limits, &mut draft);
     }
     let servers = server::servers(&list, &mut http, &mut draft);
+    if servers.listeners.is_empty() && list.iter().any(|it| it.name == "server") {
+        let message = "has no `listen` that can be taken over: write an address with a port, and TLS with its certificate";
+        return Err(ImportFault { file: file.to_owned(), line: 1, message: message.to_owned() });
+    }
     let Some(first) = http.used.first().cloned() else {
         let message = "has no proxy_pass, and so no server that Tiergate could protect: serve files by nginx, and write its address into [origin]";
         return Err(ImportFault { file: file.to_owned(), line: 1, message: message.to_owned() });
@@ -95,6 +99,8 @@ fn common(it: &Directive, timeouts: &mut Item, limits: &mut Item, draft: &mut Dr
         "limit_req_dry_run",
         "allow",
         "deny",
+        "satisfy",
+        "ssl",
     ];
     let unimportant = [
         "sendfile",
@@ -129,6 +135,8 @@ fn common(it: &Directive, timeouts: &mut Item, limits: &mut Item, draft: &mut Dr
             }
             return;
         }
+        name if name.starts_with("ssl_") => return listen::tls_notes(it, draft),
+        name if server::GUARDS.contains(&name) => return,
         name if known.contains(&name) || unimportant.contains(&name) => return,
         _ => return draft.note(&it.from, reasons::why(&it.name)),
     };

@@ -30,7 +30,7 @@ pub(super) fn why(directive: &str) -> &'static str {
         | "proxy_cache_key" => {
             "no cache: stored = { max_age = … } in a rule serves copies under overload only"
         }
-        "auth_basic" | "auth_basic_user_file" | "auth_request" => {
+        "auth_basic_user_file" | "auth_request_set" => {
             "clients are recognised by [[key]] and [token]; passwords are for the origin"
         }
         "error_page" | "proxy_intercept_errors" => {
@@ -61,6 +61,8 @@ pub(super) fn why(directive: &str) -> &'static str {
         | "client_body_timeout"
         | "client_header_timeout"
         | "send_timeout" => "[timeouts] holds for all requests: write the longest there",
-        _ => "has no counterpart: leave it out, or keep nginx behind for it",
+        _ => {
+            "has no counterpart: see whether it keeps clients out; if not leave it out, else keep nginx behind for it, or write a [[rule]] with refuse"
+        }
     }
 }

@@ -5,10 +5,9 @@
 
 use super::super::draft::{Draft, From, Item, listed, literal, quoted};
 use super::grammar::Directive;
-use super::http::Http;
-use super::listen::listen;
+use super::http::{Http, key_of};
+use super::listen::{listeners, tls_notes};
 use super::reasons::why;
-use std::collections::BTreeMap;
 
 /// What the servers become.
 #[derive(Default)]
@@ -26,19 +25,31 @@ pub(super) struct Servers {
 pub(super) struct Inherited<'d> {
     pub(super) limit_req: Vec<&'d Directive>,
     pub(super) limit_conn: Vec<&'d Directive>,
-    access: Vec<&'d Directive>,
+    pub(super) access: Vec<&'d Directive>,
+    /// What asks for a password or another's consent.
+    pub(super) guard: Option<&'d Directive>,
+    /// Whether addresses that are allowed are not asked.
+    pub(super) satisfy_any: bool,
     pub(super) status: Option<&'d Directive>,
     pub(super) dry_run: bool,
 }
 
 impl<'d> Inherited<'d> {
-    fn within(&self, list: &'d [Directive]) -> Self {
+    pub(super) fn within(&self, list: &'d [Directive]) -> Self {
         let of = |names: &[&str], outer: &[&'d Directive]| -> Vec<&'d Directive> {
             let own: Vec<_> = list.iter().filter(|it| names.contains(&it.name.as_str())).collect();
             if own.is_empty() { outer.to_vec() } else { own }
         };
         let last = |name: &str| list.iter().rfind(|it| it.name == name);
+        let own = list.iter().filter(|it| GUARDS.contains(&it.name.as_str()));
+        let guard = own.fold(self.guard, |before, it| match it.argument(0) {
+            // Each kind is switched off for itself.
+            "off" => before.filter(|before| before.name != it.name),
+            _ => Some(it),
+        });
         Inherited {
+            guard,
+            satisfy_any: last("satisfy").map_or(self.satisfy_any, |it| it.argument(0) == "any"),
             limit_req: of(&["limit_req"], &self.limit_req),
             limit_conn: of(&["limit_conn"], &self.limit_conn),
             access: of(&["allow", "deny"], &self.access),
@@ -48,6 +59,9 @@ impl<'d> Inherited<'d> {
     }
 }
 
+/// Directives that let pass only requests with a password, or with the consent of another server.
+pub(super) const GUARDS: [&str; 4] = ["auth_basic", "auth_request", "auth_jwt", "auth_oidc"];
+
 /// A condition: key, value as TOML, where it comes from.
 pub(super) type Condition = (String, String, From);
 
@@ -55,10 +69,9 @@ pub(super) type Condition = (String, String, From);
 pub(super) fn servers(list: &[Directive], http: &mut Http, draft: &mut Draft) -> Servers {
     let mut servers = Servers::default();
     let blocks: Vec<&Directive> = list.iter().filter(|it| it.name == "server").collect();
-    let mut addresses: BTreeMap<String, Item> = BTreeMap::new();
-    let listens: Vec<Vec<String>> =
-        blocks.iter().map(|it| listen(it, &mut addresses, draft)).collect();
-    servers.listeners = addresses.values().cloned().collect();
+    let found = listeners(&blocks, list, draft);
+    let listens = found.addresses;
+    servers.listeners = found.items;
     // A default server for each set of addresses: the one that says so, or the first.
     let is_default = |index: usize| {
         let same: Vec<usize> =
@@ -73,15 +86,18 @@ pub(super) fn servers(list: &[Directive], http: &mut Http, draft: &mut Draft) ->
     // Rank, then the longest names first.
     let mut heads: Vec<(usize, usize, usize, Vec<String>)> = Vec::new();
     for (index, block) in blocks.iter().enumerate() {
+        if listens[index].is_empty() {
+            continue;
+        }
         let (mut exact, mut wild) = (Vec::new(), Vec::new());
         for line in block.block.iter().filter(|it| it.name == "server_name") {
             for text in &line.arguments {
                 match text.as_str() {
                     "" | "_" => {}
-                    it if it.starts_with('~') || it.ends_with(".*") => draft.note(
+                    it if it.starts_with('~') || it.ends_with(".*") => draft.less_safe(
                         &line.from,
                         &format!(
-                            "{it}: hosts are names or *.name: write [[rule]] with host by hand"
+                            "{it}: hosts are names or *.name, and these get the rules of the default server: write [[rule]] with host by hand"
                         ),
                     ),
                     it => match it.strip_prefix('.') {
@@ -116,6 +132,11 @@ pub(super) fn servers(list: &[Directive], http: &mut Http, draft: &mut Draft) ->
         }
         let inherited = outer.within(&block.block);
         let mut here = Here { servers: &mut servers, http, draft };
+        if let Some(from) = &found.closed[index] {
+            here.refuse(&conditions, from);
+            here.keep_pools(&block.block);
+            continue;
+        }
         here.server(block, &conditions, &inherited);
     }
     servers
@@ -130,8 +151,66 @@ pub(super) struct Here<'h> {
 
 impl Here<'_> {
     fn server(&mut self, block: &Directive, conditions: &[Condition], inherited: &Inherited<'_>) {
+        self.unlike(&block.block);
+        for it in &block.block {
+            let handled = [
+                "listen",
+                "server_name",
+                "location",
+                "limit_req",
+                "limit_conn",
+                "limit_req_status",
+                "limit_conn_status",
+                "limit_req_dry_run",
+                "allow",
+                "deny",
+                "satisfy",
+                "return",
+                "if",
+                "rewrite",
+                "proxy_pass",
+                "access_log",
+                "error_log",
+                "root",
+                "index",
+                "server_tokens",
+                "client_max_body_size",
+            ];
+            match it.name.as_str() {
+                "ssl" => {}
+                name if handled.contains(&name) || GUARDS.contains(&name) => {}
+                name if name.starts_with("ssl_") => tls_notes(it, self.draft),
+                name => self.draft.note(&it.from, why(name)),
+            }
+        }
+        // In the server itself, `return` and `rewrite` come before any location.
+        let (outer, mut conditions) = (conditions, conditions.to_vec());
+        let Some(others) = self.rewritten(&block.block, &mut conditions) else {
+            return self.keep_pools(&block.block);
+        };
+        if !self.locations(&block.block, &conditions, inherited) {
+            let mut rule = self.rule(&conditions);
+            rule.remark(
+                "refuse",
+                404,
+                "no location takes the other paths: nginx looks for files there",
+            );
+            self.servers.rules.push(rule);
+        }
+        if let Some(answer) = others {
+            self.refused(answer, outer);
+        }
+    }
+
+    /// The locations of a server or location, in the order in which nginx chooses. Whether one takes everything.
+    fn locations(
+        &mut self,
+        list: &[Directive],
+        conditions: &[Condition],
+        inherited: &Inherited<'_>,
+    ) -> bool {
         let mut locations: Vec<(u8, usize, &Directive)> = Vec::new();
-        for it in block.block.iter().filter(|it| it.name == "location") {
+        for it in list.iter().filter(|it| it.name == "location") {
             let place = locations.len();
             let length = |path: &str| usize::MAX - path.len();
             match it.argument(0) {
@@ -146,36 +225,6 @@ impl Here<'_> {
             }
         }
         locations.sort_by_key(|(kind, order, _)| (*kind, *order));
-        self.unlike(&block.block);
-        for it in &block.block {
-            let handled = [
-                "listen",
-                "server_name",
-                "location",
-                "limit_req",
-                "limit_conn",
-                "limit_req_status",
-                "limit_conn_status",
-                "limit_req_dry_run",
-                "allow",
-                "deny",
-                "return",
-                "proxy_pass",
-                "access_log",
-                "error_log",
-                "root",
-                "index",
-                "server_tokens",
-                "client_max_body_size",
-            ];
-            if !handled.contains(&it.name.as_str()) && !it.name.starts_with("ssl_") {
-                self.draft.note(&it.from, why(&it.name));
-            }
-        }
-        // In the server itself, `return` comes before any location.
-        if let Some(it) = block.block.iter().find(|it| it.name == "return") {
-            return self.refused(it, conditions);
-        }
         let exact: Vec<&str> =
             locations.iter().filter(|it| it.0 == 0).map(|it| it.2.argument(1)).collect();
         let (mut is_whole, mut redirects) = (false, true);
@@ -183,10 +232,18 @@ impl Here<'_> {
             if *kind > 0 && std::mem::take(&mut redirects) {
                 self.slashes(&locations, &exact, conditions);
             }
-            let mut own = conditions.to_vec();
+            // A path within a path is the longer one.
+            let mut own: Vec<Condition> =
+                conditions.iter().filter(|it| *kind == 2 || it.0 != "path").cloned().collect();
             match *kind {
                 0 => {
                     own.push(("path".to_owned(), quoted(&literal(it.argument(1))), it.from.clone()))
+                }
+                2 if own.iter().any(|it| it.0 == "path_regex") => {
+                    self.refuse(conditions, &it.from);
+                    self.draft.stricter(&it.from, "a regular expression within another: the outer location refuses everything until you write its rules");
+                    self.keep_pools(&it.block);
+                    continue;
                 }
                 2 => {
                     let flags = if it.argument(0) == "~*" { "(?i)" } else { "" };
@@ -210,15 +267,7 @@ impl Here<'_> {
             }
             self.location(it, &own, inherited);
         }
-        if !is_whole {
-            let mut rule = self.rule(conditions);
-            rule.remark(
-                "refuse",
-                404,
-                "no location takes the other paths: nginx looks for files there",
-            );
-            self.servers.rules.push(rule);
-        }
+        is_whole
     }
 
     /// nginx sends clients that leave out the slash at the end of a location's path there, if it proxies.
@@ -228,12 +277,13 @@ impl Here<'_> {
         exact: &[&str],
         conditions: &[Condition],
     ) {
+        let conditions: Vec<_> = conditions.iter().filter(|it| it.0 != "path").cloned().collect();
         for (_, _, it) in locations.iter().filter(|it| matches!(it.0, 1 | 3)) {
             let path = it.arguments.last().map_or("", String::as_str);
             let Some(short) = path.strip_suffix('/').filter(|it| !it.is_empty()) else { continue };
             let proxies = it.block.iter().any(|it| it.name == "proxy_pass");
             if proxies && !exact.contains(&short) {
-                let mut rule = self.rule(conditions);
+                let mut rule = self.rule(&conditions);
                 let from = From {
                     text: format!("{}, which redirects to its slash", it.from.text),
                     ..it.from.clone()
@@ -252,82 +302,193 @@ impl Here<'_> {
     /// What a location says that holds for all servers here.
     fn unlike(&mut self, list: &[Directive]) {
         for it in list.iter().filter(|it| it.name == "client_max_body_size") {
-            self.draft.note(&it.from, "limits.request_body_max holds for all requests: set the largest there, and let the origin refuse");
+            self.draft.less_safe(&it.from, "limits.request_body_max holds for all requests: set the largest there, and let the origin refuse");
         }
     }
 
     fn location(&mut self, it: &Directive, conditions: &[Condition], outer: &Inherited<'_>) {
         let inherited = outer.within(&it.block);
         self.unlike(&it.block);
-        let mut target = None;
+        self.locations(&it.block, conditions, &inherited);
+        let (mut target, mut except) = (None, None);
         for line in &it.block {
             match line.name.as_str() {
                 "proxy_pass" => target = Some(line),
-                "return" => return self.refused(line, conditions),
-                "location" => self.draft.note(
-                    &line.from,
-                    "locations in locations: write a [[rule]] with this path before the other's",
-                ),
-                "limit_req"
+                "limit_except" => except = Some(line),
+                "internal" => {
+                    self.refuse(conditions, &line.from);
+                    return self.keep_pools(&it.block);
+                }
+                "return"
+                | "if"
+                | "rewrite"
+                | "location"
+                | "limit_req"
                 | "limit_conn"
                 | "limit_req_status"
                 | "limit_conn_status"
                 | "limit_req_dry_run"
                 | "allow"
                 | "deny"
+                | "satisfy"
                 | "client_max_body_size"
                 | "access_log" => {}
+                name if GUARDS.contains(&name) => {}
                 name => self.draft.note(&line.from, why(name)),
             }
         }
+        let (outer, mut conditions) = (conditions, conditions.to_vec());
+        let Some(others) = self.rewritten(&it.block, &mut conditions) else {
+            return self.keep_pools(&it.block);
+        };
         let Some(target) = target else {
-            let mut rule = self.rule(conditions);
-            rule.key("refuse", 404, &it.from);
-            self.servers.rules.push(rule);
-            self.draft.note(&it.from, "nothing is proxied here: Tiergate serves no files; name the server that does, as its pool");
+            self.refuse(outer, &it.from);
+            self.draft.stricter(&it.from, "nothing is proxied here: Tiergate serves no files; name the server that does, as its pool");
             return;
         };
-        let pools = self.pools(target);
-        let policed = self.police(&inherited);
-        let resource = self.resource(&inherited, &pools);
-        let admit = |here: &mut Self, further: Option<Condition>| {
-            for (condition, pool) in &pools {
-                for (exempt, police, from) in &policed {
-                    let mut rule = here.rule(conditions);
-                    for (key, value, from) in further.iter().chain(condition).chain(exempt) {
-                        if rule.has(key) {
-                            here.draft.note(
-                                from,
-                                "two conditions of the same kind: write this rule by hand",
-                            );
-                            return;
-                        }
-                        rule.key(key, value, from);
-                    }
-                    rule.key("class", "\"default\"", &it.from);
-                    rule.key("pool", quoted(pool), &target.from);
-                    rule.key("police", police, from);
-                    match &resource {
-                        Some((name, from)) => rule.key("resource", quoted(name), from),
-                        None if here.http.connection_zones.values().any(|all| *all) => {
-                            rule.remark("resource", false, "no limit_conn of all requests here");
-                        }
-                        None => {}
-                    }
-                    here.servers.rules.push(rule);
-                }
-            }
+        let serving = Serving {
+            pools: self.pools(target),
+            policed: self.police(&inherited),
+            resource: None,
+            location: it,
+            target,
         };
+        let resource = self.resource(&inherited, &serving.pools);
+        let serving = Serving { resource, ..serving };
+        if let Some(except) = except {
+            let mut methods = except.arguments.clone();
+            if methods.iter().any(|it| it == "GET") {
+                methods.push("HEAD".to_owned());
+            }
+            let mut named = conditions.clone();
+            if named.iter().all(|it| it.0 != "method") {
+                named.push(("method".to_owned(), listed(&methods), except.from.clone()));
+            }
+            self.access(&named, &inherited, &serving);
+            self.access(&conditions, &inherited.within(&except.block), &serving);
+        } else {
+            self.access(&conditions, &inherited, &serving);
+        }
+        if let Some(answer) = others {
+            self.refused(answer, outer);
+        }
+    }
+
+    /// `return`, `if` and `rewrite`, in order, with what further conditions the requests have that go on, and the answer to all others.
+    /// `None` if none goes on.
+    fn rewritten<'d>(
+        &mut self,
+        list: &'d [Directive],
+        conditions: &mut Vec<Condition>,
+    ) -> Option<Option<&'d Directive>> {
+        let mut others = None;
+        for it in list {
+            match it.name.as_str() {
+                "return" => {
+                    self.refused(it, conditions);
+                    if let Some(answer) = others {
+                        conditions.pop();
+                        self.refused(answer, conditions);
+                    }
+                    return None;
+                }
+                "rewrite" if redirects(it) => {
+                    self.draft.stricter(&it.from, "redirects to addresses made of the request: refused until the origin sends them");
+                    let mut own = conditions.clone();
+                    let is_whole = [
+                        "^", "^/", ".*", "^.*", "^.*$", "(.*)", "^(.*)", "^(.*)$", "^/(.*)",
+                        "^/(.*)$",
+                    ]
+                    .contains(&it.argument(0));
+                    if !is_whole && own.iter().all(|it| it.0 != "path_regex") {
+                        own.push((
+                            "path_regex".to_owned(),
+                            quoted(it.argument(0)),
+                            it.from.clone(),
+                        ));
+                    }
+                    self.refuse(&own, &it.from);
+                    if own.len() == conditions.len() {
+                        if others.is_some() {
+                            conditions.pop();
+                            self.refuse(conditions, &it.from);
+                        }
+                        return None;
+                    }
+                }
+                "rewrite" => self.draft.note(&it.from, why("rewrite")),
+                "if" => self.when(it, conditions, &mut others)?,
+                _ => {}
+            }
+        }
+        Some(others)
+    }
+
+    /// `if`. `None` if everything is refused because of it.
+    fn when<'d>(
+        &mut self,
+        it: &'d Directive,
+        conditions: &mut Vec<Condition>,
+        others: &mut Option<&'d Directive>,
+    ) -> Option<()> {
+        let text = it.arguments.join(" ");
+        let answer = it.block.iter().find(|it| it.name == "return" || redirects(it));
+        let Some(answer) = answer else {
+            self.draft.note(&it.from, why("if"));
+            return Some(());
+        };
+        let is_kept = ["scheme", "https", "server_port"].iter().all(|it| !text.contains(it));
+        if is_kept && (answer.name == "rewrite" || is_redirect(answer)) {
+            self.draft.note(&it.from, why("if"));
+            return Some(());
+        }
+        let condition = asked(&text).filter(|(_, key, _)| conditions.iter().all(|it| it.0 != *key));
+        match condition {
+            Some((true, key, value)) => {
+                let mut own = conditions.clone();
+                own.push((key, value, it.from.clone()));
+                self.refused(answer, &own);
+            }
+            // What is not so goes on; one such condition is enough to keep.
+            Some((false, key, value)) if others.is_none() => {
+                conditions.push((key, value, it.from.clone()));
+                *others = Some(answer);
+            }
+            _ => {
+                if others.is_some() {
+                    conditions.pop();
+                }
+                self.refuse(conditions, &answer.from);
+                self.draft.stricter(&it.from, "rules have conditions, but none for this: everything is refused here until you write a [[rule]] for what it refuses");
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    /// The rules of clients that may, and of those that may not.
+    fn access(
+        &mut self,
+        conditions: &[Condition],
+        inherited: &Inherited<'_>,
+        serving: &Serving<'_>,
+    ) {
+        if let Some(guard) = inherited.guard.filter(|_| !inherited.satisfy_any) {
+            self.refuse(conditions, &guard.from);
+            return self.draft.stricter(&guard.from, "clients are recognised by [[key]] and [token], and passwords are for the origin: refused until a rule lets pass what may");
+        }
         for line in &inherited.access {
             let who = line.argument(0);
             let client =
                 (who != "all").then(|| ("client".to_owned(), quoted(who), line.from.clone()));
             if line.name == "allow" {
-                admit(self, client);
+                self.admit(conditions, client, serving);
             } else {
                 let mut rule = self.rule(conditions);
-                if let Some((key, value, from)) = client {
-                    rule.key(&key, value, &from);
+                match client {
+                    Some((key, ..)) if rule.has(&key) => {}
+                    Some((key, value, from)) => rule.key(&key, value, &from),
+                    None => {}
                 }
                 rule.key("refuse", true, &line.from);
                 self.servers.rules.push(rule);
@@ -336,7 +497,55 @@ impl Here<'_> {
                 return;
             }
         }
-        admit(self, None);
+        match inherited.guard {
+            Some(guard) => {
+                self.refuse(conditions, &guard.from);
+                self.draft.stricter(&guard.from, "clients are recognised by [[key]] and [token], and passwords are for the origin: refused until a rule lets pass what may");
+            }
+            None => self.admit(conditions, None, serving),
+        }
+    }
+
+    /// The rules of clients that may.
+    fn admit(
+        &mut self,
+        conditions: &[Condition],
+        further: Option<Condition>,
+        serving: &Serving<'_>,
+    ) {
+        for (condition, pool) in &serving.pools {
+            for (exempt, police, from) in &serving.policed {
+                let mut rule = self.rule(conditions);
+                for (key, value, from) in further.iter().chain(condition).chain(exempt) {
+                    if rule.has(key) {
+                        self.refuse(conditions, from);
+                        return self.draft.stricter(
+                            from,
+                            "two conditions of the same kind: refused until you write these rules by hand",
+                        );
+                    }
+                    rule.key(key, value, from);
+                }
+                rule.key("class", "\"default\"", &serving.location.from);
+                match pool {
+                    Some(pool) => rule.key("pool", quoted(pool), &serving.target.from),
+                    None => {
+                        rule.key("refuse", 404, &serving.target.from);
+                        self.servers.rules.push(rule);
+                        break;
+                    }
+                }
+                rule.key("police", police, from);
+                match &serving.resource {
+                    Some((name, from)) => rule.key("resource", quoted(name), from),
+                    None if self.http.connection_zones.values().any(|all| *all) => {
+                        rule.remark("resource", false, "no limit_conn of all requests here");
+                    }
+                    None => {}
+                }
+                self.servers.rules.push(rule);
+            }
+        }
     }
 
     fn rule(&self, conditions: &[Condition]) -> Item {
@@ -347,13 +556,29 @@ impl Here<'_> {
         rule
     }
 
+    /// A rule that refuses.
+    fn refuse(&mut self, conditions: &[Condition], from: &From) {
+        let mut rule = self.rule(conditions);
+        rule.key("refuse", 404, from);
+        self.servers.rules.push(rule);
+    }
+
+    /// The servers of what is refused stay in the policy: it is to be completed by hand.
+    fn keep_pools(&mut self, list: &[Directive]) {
+        for it in list {
+            match it.name.as_str() {
+                "proxy_pass" => {
+                    self.pools(it);
+                }
+                _ => self.keep_pools(&it.block),
+            }
+        }
+    }
+
     /// `return`.
     fn refused(&mut self, it: &Directive, conditions: &[Condition]) {
         let mut rule = self.rule(conditions);
-        let (code, text) = match it.arguments.len() {
-            1 if it.argument(0).contains("://") => ("302", it.argument(0)),
-            _ => (it.argument(0), it.argument(1)),
-        };
+        let (code, text) = code_and_text(it);
         match code {
             "403" | "404" | "410" | "451" | "429" | "503" => rule.key("refuse", code, &it.from),
             "301" | "302" | "303" | "307" | "308" if !text.contains('$') => {
@@ -364,11 +589,11 @@ impl Here<'_> {
                 );
             }
             "301" | "302" | "303" | "307" | "308" => {
-                self.draft.note(
+                rule.key("refuse", 404, &it.from);
+                self.draft.stricter(
                     &it.from,
-                    "redirects to addresses made of the request: let the origin send them",
+                    "redirects to addresses made of the request: refused until the origin sends them, or a redirect to a fixed address stands there",
                 );
-                return;
             }
             "444" => {
                 rule.key("refuse", 403, &it.from);
@@ -376,18 +601,18 @@ impl Here<'_> {
             }
             _ => {
                 rule.key("refuse", 404, &it.from);
-                self.draft.note(&it.from, "Tiergate answers by no other status than 403, 404, 410, 451, 429, 503 and redirects: let the origin answer; until then 404");
+                self.draft.stricter(&it.from, "Tiergate answers by no other status than 403, 404, 410, 451, 429, 503 and redirects: let the origin answer; until then 404");
             }
         }
         self.servers.rules.push(rule);
     }
 
-    /// Where `proxy_pass` goes: pools with what requests for them have to be.
-    fn pools(&mut self, it: &Directive) -> Vec<(Option<Condition>, String)> {
+    /// Where `proxy_pass` goes: pools with what requests for them have to be. Those without a pool are refused.
+    fn pools(&mut self, it: &Directive) -> Vec<(Option<Condition>, Option<String>)> {
         let text = it.argument(0);
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
         if scheme != "http" {
-            self.draft.note(
+            self.draft.less_safe(
                 &it.from,
                 "TLS to servers is not taken over, and the policy sends plain HTTP: add tls = true to [origin] or the pool",
             );
@@ -396,25 +621,105 @@ impl Here<'_> {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
         };
+        // The client's path and query, as they are.
+        let whole = ["$request_uri", "$uri$is_args$args", "$uri"];
+        let cut = whole.iter().find_map(|it| target.strip_suffix(it)).filter(|it| !it.is_empty());
+        let target = cut.unwrap_or(target);
         if !path.is_empty() {
             self.draft
                 .note(&it.from, "the path is not rewritten: the server gets the client's path");
         }
-        if let Some(variable) = target.strip_prefix('$') {
-            let Some(map) = self.http.maps.get(variable) else {
-                self.draft.note(
+        let variable = target.strip_prefix('$').map(|it| it.trim_matches(['{', '}']));
+        let map = variable.and_then(|it| self.http.maps.get(it));
+        let entries = match (map, target.contains('$') || scheme.contains('$')) {
+            (Some(map), _) => map.entries.clone(),
+            (None, false) => {
+                return vec![(None, self.http.pool(target, &it.from))];
+            }
+            (None, true) => {
+                self.draft.stricter(
                     &it.from,
-                    "a server by a variable that no map sets: write rules with pool = …",
+                    "a server by a variable that no map sets: refused until you write rules with pool = …",
                 );
-                return Vec::new();
-            };
-            let (key, entries) = (map.key.clone(), map.entries.clone());
-            let pool = |entry: super::http::Entry| {
-                let pool = self.http.pool(&entry.value, &entry.from)?;
-                Some((entry.matches.map(|it| (key.clone(), it, entry.from)), pool))
-            };
-            return entries.into_iter().filter_map(pool).collect();
+                return vec![(None, None)];
+            }
+        };
+        let mut pools = Vec::new();
+        for entry in entries {
+            let value = entry.value.as_str();
+            let is_fixed = !value.is_empty() && !value.contains('$');
+            let pool = if is_fixed { self.http.pool(value, &entry.from) } else { None };
+            if pool.is_none() {
+                self.draft.stricter(
+                    &entry.from,
+                    "names no server: refused until you write rules with pool = …",
+                );
+            }
+            let condition = entry.matches.map(|(key, value)| (key, value, entry.from));
+            pools.push((condition, pool));
         }
-        self.http.pool(target, &it.from).map(|pool| (None, pool)).into_iter().collect()
+        if pools.last().is_none_or(|(condition, _)| condition.is_some()) {
+            // What no entry names has no server.
+            pools.push((None, None));
+        }
+        pools
+    }
+}
+
+/// What a location does with requests that it admits.
+struct Serving<'d> {
+    pools: Vec<(Option<Condition>, Option<String>)>,
+    policed: Vec<(Option<Condition>, String, From)>,
+    resource: Option<(String, From)>,
+    location: &'d Directive,
+    target: &'d Directive,
+}
+
+fn code_and_text(it: &Directive) -> (&str, &str) {
+    match it.arguments.len() {
+        1 if it.argument(0).contains("://") => ("302", it.argument(0)),
+        _ => (it.argument(0), it.argument(1)),
+    }
+}
+
+fn is_redirect(it: &Directive) -> bool {
+    it.name == "return" && code_and_text(it).0.starts_with('3')
+}
+
+/// Whether a `rewrite` ends in a redirect.
+fn redirects(it: &Directive) -> bool {
+    let to = it.argument(1);
+    let flag = matches!(it.argument(2), "permanent" | "redirect");
+    it.name == "rewrite"
+        && (flag
+            || to.starts_with("http://")
+            || to.starts_with("https://")
+            || to.starts_with("$scheme"))
+}
+
+/// The condition of an `if`, if a rule can have it: whether it holds for what is answered or for all else, its key and value.
+fn asked(text: &str) -> Option<(bool, String, String)> {
+    let text = text.strip_prefix('(')?.strip_suffix(')')?.trim();
+    let mut words = text.splitn(3, ' ');
+    let (variable, operator, value) = (words.next()?, words.next()?, words.next()?.trim());
+    if (variable, operator, value) == ("$ssl_client_verify", "!=", "SUCCESS") {
+        return Some((false, "certificate".to_owned(), "true".to_owned()));
+    }
+    let key = key_of(variable)?;
+    let is_text = !value.contains('$') && !value.is_empty();
+    match operator {
+        "=" if is_text => Some((true, key, quoted(&literal(value)))),
+        "!=" if is_text => Some((false, key, quoted(&literal(value)))),
+        "~" | "~*" if key == "path" => {
+            let flags = if operator == "~*" { "(?i)" } else { "" };
+            Some((true, "path_regex".to_owned(), quoted(&format!("{flags}{value}"))))
+        }
+        "!~" if key == "method" => {
+            let list = value.strip_prefix("^(")?.strip_suffix(")$")?;
+            let names: Vec<&str> = list.split('|').collect();
+            let are_names = names.iter().all(|it| it.bytes().all(|it| it.is_ascii_uppercase()));
+            are_names.then(|| (false, key, listed(&names)))
+        }
+        _ => None,
     }
 }

@@ -2,9 +2,9 @@
 
 use super::entry::Entry;
 use super::escape;
-use super::pattern::{Around, Pattern};
+use super::pattern::{self, Around};
 use super::time::Clock;
-use crate::config::meant::{AccessLog, LogFormat};
+use crate::config::meant::{AccessLog, LogFormat, Pattern};
 use crate::observed::ObservedVerdict;
 use std::io::Write;
 use std::sync::Arc;
@@ -53,8 +53,9 @@ impl Formatter {
             Format::Named(LogFormat::Common) => self.push_common(line, &entry),
             Format::Named(LogFormat::Combined) => self.push_combined(line, &entry),
             Format::Named(LogFormat::Extended) => self.push_extended(line, &entry),
-            Format::Own(pattern) => {
-                pattern.push(line, &entry, &mut Around { clock: &mut self.clock, left_out });
+            Format::Own(own) => {
+                let mut around = Around { clock: &mut self.clock, left_out };
+                pattern::push(own, line, &entry, &mut around);
             }
         }
         line.push(b'\n');
@@ -354,7 +355,7 @@ pub(super) mod tests {
             let json: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
             let keys = ["method", "target", "host", "user_agent", "referer", "request_id",
                 "traceparent"];
-            let mut logged = 23;
+            let mut logged = 24;
             for (key, bytes) in keys.into_iter().zip(&fields) {
                 let bytes = match key {
                     "target" | "referer" => without_query(bytes),

@@ -1,4 +1,4 @@
-//! The access log: a line per request, as JSON, in Apache's formats, or as an operator writes it ([`Pattern`]).
+//! The access log: a line per request, as JSON, in Apache's formats, or as an operator writes it (`pattern`).
 //!
 //! A line is formatted on the request's own thread into that thread's [`Buffer`], and handed to the
 //! writer's thread in batches through a bounded channel. When the writer cannot keep up, whole
@@ -18,6 +18,5 @@ mod writer;
 
 pub use buffer::{Buffer, FLUSH_INTERVAL};
 pub use entry::{Entry, Verdict};
-pub use pattern::Pattern;
 pub(crate) use time::rfc3339;
 pub use writer::Log;

@@ -1,7 +1,7 @@
 //! The last hour, a point every ten seconds; what happened in it; and what is refused most. For the page of the admin listener.
 //!
 //! Fed once a second by the admin's thread from the snapshot that it takes anyway: the request path does nothing for it.
-//! Bounded: 360 points of at most 128 classes, 100 events, 3 tables of 64 entries; with three classes about 100 KiB.
+//! Bounded: 360 points of at most 128 classes, 100 events, 4 tables of 64 entries; with three classes about 100 KiB.
 
 mod events;
 mod point;
@@ -39,16 +39,31 @@ pub struct Hour {
 }
 
 /// What is refused most, lately.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RefusedMost {
     /// Clients, by address.
     pub clients: Top,
+    /// The same of the last seconds: who has stopped meanwhile is gone.
+    pub clients_now: Top,
     /// Paths without their queries.
     pub paths: Top,
     /// Rules that decided the class, and classes of requests that none matched.
     pub rules: Top,
     seen: u64,
     total: u64,
+}
+
+impl Default for RefusedMost {
+    fn default() -> Self {
+        RefusedMost {
+            clients: Top::default(),
+            clients_now: Top::of_seconds(),
+            paths: Top::default(),
+            rules: Top::default(),
+            seen: 0,
+            total: 0,
+        }
+    }
 }
 
 impl Hour {
@@ -109,14 +124,16 @@ impl RefusedMost {
         let (fresh, seen) = refusals.since(self.seen);
         let more = total.saturating_sub(self.total);
         (self.seen, self.total) = (seen, total);
-        let all = [&mut self.clients, &mut self.paths, &mut self.rules];
+        let all = [&mut self.clients, &mut self.clients_now, &mut self.paths, &mut self.rules];
         all.into_iter().for_each(Top::fade);
         if fresh.is_empty() {
             return;
         }
         let weight = (more as f64 / fresh.len() as f64).max(1.0);
         for refusal in &fresh {
-            self.clients.count(&refusal.client.to_string(), weight);
+            let client = refusal.client.to_string();
+            self.clients.count(&client, weight);
+            self.clients_now.count(&client, weight);
             let cut = if refusal.path_cut { "…" } else { "" };
             self.paths.count(&format!("{}{cut}", refusal.path), weight);
             self.rules.count(&rule(refusal), weight);
@@ -186,5 +203,26 @@ mod tests {
         assert_eq!((most[0].what.as_str(), most[0].count.round()), ("192.0.2.1", 200.0));
         assert_eq!(hour.refused.paths.most(5)[0].count.round(), 300.0);
         assert_eq!(hour.refused.rules.most(1)[0].what, "no rule (class browse): queue_full");
+        // It has stopped, and another one comes.
+        for second in 2..32 {
+            let (time, mut snapshot) = at(second);
+            snapshot.default.classes[0].account.refused[Reason::QueueFull.index()] = 300;
+            hour.sample(time, &snapshot, &[], &refusals);
+        }
+        let later = Refusal {
+            at: SystemTime::UNIX_EPOCH,
+            class: "browse",
+            rule: None,
+            reason: Reason::QueueFull,
+            client: [192, 0, 2, 9].into(),
+            method: b"GET",
+            path: b"/list",
+        };
+        refusals.record(&later);
+        let (time, mut snapshot) = at(32);
+        snapshot.default.classes[0].account.refused[Reason::QueueFull.index()] = 320;
+        hour.sample(time, &snapshot, &[], &refusals);
+        assert_eq!(hour.refused.clients.most(1)[0].what, "192.0.2.1");
+        assert_eq!(hour.refused.clients_now.most(1)[0].what, "192.0.2.9");
     }
 }

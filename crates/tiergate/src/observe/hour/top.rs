@@ -8,16 +8,26 @@ use serde::{Deserialize, Serialize};
 
 /// Entries of the table. Whatever makes up more than a 64th of all is in it.
 const ENTRIES_MAX: usize = 64;
-/// By how much counts fade a second: to a half in five minutes.
-const FADE: f64 = 0.997_692;
+/// By how much counts fade a second: to a half in five minutes, or in three seconds.
+const SLOWLY: f64 = 0.997_692;
+const FAST: f64 = 0.793_701;
 /// What fades to less is forgotten.
 const COUNT_MIN: f64 = 0.5;
 
 /// What came most often.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Top {
     entries: Vec<TopEntry>,
     total: f64,
+    /// What is left of a count after a second.
+    left: f64,
+}
+
+impl Default for Top {
+    /// Over minutes: counts fade to a half in five.
+    fn default() -> Self {
+        Top { entries: Vec::new(), total: 0.0, left: SLOWLY }
+    }
 }
 
 /// One of them.
@@ -25,7 +35,7 @@ pub struct Top {
 pub struct TopEntry {
     /// What.
     pub what: String,
-    /// How often, lately: those of five minutes ago count half.
+    /// How often, lately: older ones count less.
     pub count: f64,
     /// By how much that may be too large.
     pub error: f64,
@@ -34,6 +44,11 @@ pub struct TopEntry {
 }
 
 impl Top {
+    /// Over seconds: counts fade to a half in three.
+    pub fn of_seconds() -> Self {
+        Top { left: FAST, ..Top::default() }
+    }
+
     /// Counts it `weight` times. O([`ENTRIES_MAX`]).
     pub fn count(&mut self, what: &str, weight: f64) {
         self.total += weight;
@@ -54,10 +69,10 @@ impl Top {
 
     /// A second has passed.
     pub fn fade(&mut self) {
-        self.total *= FADE;
+        self.total *= self.left;
         for entry in &mut self.entries {
-            entry.count *= FADE;
-            entry.error *= FADE;
+            entry.count *= self.left;
+            entry.error *= self.left;
         }
         self.entries.retain(|it| it.count >= COUNT_MIN);
     }

@@ -23,11 +23,18 @@ pub(crate) fn usage() -> Usage {
     Usage {
         cpu_seconds: read("stat").and_then(|stat| cpu_seconds(&stat)),
         resident_bytes: read("status").and_then(|status| resident_bytes(&status)),
-        // Since Linux 6.2 the directory's size is the number of descriptors; counting its entries
-        // would take milliseconds with ten thousand connections.
-        open_fds: fs::metadata("/proc/self/fd").ok().map(|it| it.len()).filter(|&len| len > 0),
+        open_fds: open_fds(),
         fds_max: read("limits").and_then(|limits| fds_max(&limits)),
         memory_max: read("cgroup").and_then(|groups| memory_max(&groups)),
+    }
+}
+
+/// Since Linux 6.2 the directory's size is the number of descriptors. Before, its entries are counted, which takes milliseconds with
+/// ten thousand connections.
+fn open_fds() -> Option<u64> {
+    match fs::metadata("/proc/self/fd").ok()?.len() {
+        0 => Some(fs::read_dir("/proc/self/fd").ok()?.count() as u64),
+        len => Some(len),
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn write_final<B>(
         asked.is_head || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let framing = match length {
         _ if bodiless => Framing::None,
-        Some(0) => Framing::None,
+        Some(0) if !has_trailers(headers) => Framing::None,
         // Behind a body of known length there is no room for trailers.
         Some(length) if !has_trailers(headers) => Framing::Length(length),
         // An answer that ends with its head says no length in HTTP/2 either; but HTTP/1.1 must have an end.
@@ -199,6 +199,15 @@ mod tests {
                 Framing::Chunked,
                 "transfer-encoding: chunked",
             ),
+            (
+                200,
+                &[("content-length", "0"), ("content-type", "application/grpc")],
+                false,
+                &GET,
+                Framing::Chunked,
+                "transfer-encoding: chunked",
+            ),
+            (200, &[("content-length", "0")], true, &GET, Framing::None, "content-length: 0"),
             (
                 200,
                 &[("content-length", "5"), ("trailer", "x")],

@@ -8,13 +8,13 @@ use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
 use h2::{Ping, PingPong};
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
 /// Streams of one connection at most, whatever the server allows.
@@ -26,8 +26,8 @@ const WINDOW: u32 = 256 * 1024;
 /// The same for a connection: enough for all of its streams, so that one whose client takes nothing holds up no other.
 const CONNECTION_WINDOW: u32 = WINDOW * STREAMS_MAX as u32;
 
-/// Bytes of the head of an answer; the policy's own bound may be lower.
-const HEAD_MAX: u32 = 256 * 1024;
+/// How long an answer to a ping may take, at most.
+const PONG_WITHIN: Duration = Duration::from_secs(20);
 
 /// Bytes of a stream's request that wait in `h2` for the socket.
 const SEND_BUFFER: usize = 2 * crate::buffers::LARGE;
@@ -42,7 +42,8 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Begins the protocol, and waits for the server's settings: one round trip, in which a server shows that it speaks HTTP/2, and says how many
-    /// streams it allows. `room` is told when there may be room for a stream; `ping_interval`: see [`Pings`].
+    /// streams it allows. `room` is told when there may be room for a stream; `head_max`: bytes of a head, as HTTP/2 counts them;
+    /// `ping_interval`: see [`Pings`].
     ///
     /// # Errors
     /// The server's; [`TlsFault::Protocol`] if it speaks otherwise.
@@ -50,6 +51,7 @@ impl Connection {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         is_secure: bool,
         room: Arc<Notify>,
+        head_max: u32,
         ping_interval: Duration,
     ) -> io::Result<Self> {
         let mut builder = Builder::new();
@@ -57,26 +59,25 @@ impl Connection {
             .initial_window_size(WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buffer_size(SEND_BUFFER)
-            .max_header_list_size(HEAD_MAX)
+            .max_header_list_size(head_max)
             .enable_push(false)
             // None before its settings.
             .initial_max_send_streams(0);
         let other = |_| io::Error::from(TlsFailed(TlsFault::Protocol));
-        let (send, h2) = builder.handshake(stream).await.map_err(other)?;
-        let state = Arc::new(State { room: room.clone(), ..State::default() });
+        let state = Arc::new(State { room, ..State::default() });
+        let heard = Heard { stream, state: state.clone() };
+        let (send, h2) = builder.handshake(heard).await.map_err(other)?;
         let pings = Pings::new(ping_interval);
         tokio::spawn(drive(h2, state.clone(), pings));
         let connection = Connection { send, state, is_secure };
         loop {
-            let mut told = std::pin::pin!(room.notified());
-            told.as_mut().enable();
             if connection.state.is_closed.load(Ordering::Relaxed) {
                 return Err(TlsFailed(TlsFault::Protocol).into());
             }
             if connection.state.streams_max.load(Ordering::Relaxed) > 0 {
                 return Ok(connection);
             }
-            told.await;
+            connection.state.settled.notified().await;
         }
     }
 
@@ -96,6 +97,13 @@ impl Connection {
     pub(crate) fn has_room(&self) -> bool {
         let allowed = self.state.streams_max.load(Ordering::Relaxed).min(STREAMS_MAX);
         self.open_streams() < allowed
+    }
+
+    /// Whether tunnels and streams have half of its places or more.
+    pub(crate) fn is_mostly_lasting(&self) -> bool {
+        let allowed = self.state.streams_max.load(Ordering::Relaxed).min(STREAMS_MAX);
+        let lasting = self.state.lasting.load(Ordering::Relaxed);
+        lasting > 0 && 2 * lasting >= allowed
     }
 
     /// Whether a request has been sent on it before.
@@ -121,59 +129,126 @@ async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
         let polled = Pin::new(&mut h2).poll(context);
         let allowed = h2.max_concurrent_send_streams();
         if state.streams_max.swap(allowed, Ordering::Relaxed) < allowed {
+            state.settled.notify_one();
             state.room.notify_waiters();
         }
         if polled.is_ready() {
             return Poll::Ready(());
         }
-        let is_busy = state.open.load(Ordering::Relaxed) > 0;
-        let is_dead = ping_pong.as_mut().is_some_and(|it| pings.is_dead(it, is_busy, context));
-        if is_dead { Poll::Ready(()) } else { Poll::Pending }
+        let is_dead = ping_pong.as_mut().is_some_and(|it| pings.is_dead(it, &state, context));
+        if !is_dead {
+            return Poll::Pending;
+        }
+        state.missed_ping.store(true, Ordering::Relaxed);
+        Poll::Ready(())
     })
     .await;
     state.is_closed.store(true, Ordering::Relaxed);
+    state.settled.notify_one();
     // Its streams fail with it.
     drop(h2);
     state.room.notify_waiters();
 }
 
-/// Asks a server now and then, while requests are in progress there, whether it is still there: one that has vanished without a word would
-/// hold its requests until their time-outs.
+/// Asks a server from which nothing has come for a while, though requests are in progress there, whether it is still there. Not
+/// often: servers end connections of clients that ask more often than they find right (of gRPC: every five minutes). That a machine is gone
+/// the system finds out sooner ([`OriginStream::probe`](crate::origin::stream::OriginStream::probe)).
 #[derive(Debug)]
 struct Pings {
     timer: Timer,
     interval: Duration,
+    /// How often anything had arrived when it was last looked.
+    heard: u64,
     awaits_pong: bool,
 }
 
 impl Pings {
-    /// Asks after each `interval`, which is also the time for the answer; zero: never.
+    /// Asks after an `interval` of silence; the answer has as long, or [`PONG_WITHIN`] if that is less. Zero: never.
     fn new(interval: Duration) -> Self {
-        Pings { timer: Timer::armed(interval), interval, awaits_pong: false }
+        Pings { timer: Timer::armed(interval), interval, heard: 0, awaits_pong: false }
     }
 
     /// Whether the server has not answered in time. The task is woken when the next ping is due.
     fn is_dead(
         &mut self,
         ping_pong: &mut PingPong,
-        is_busy: bool,
+        state: &State,
         context: &mut Context<'_>,
     ) -> bool {
         if self.awaits_pong && ping_pong.poll_pong(context).is_ready() {
             self.awaits_pong = false;
         }
         while self.timer.poll_expired(context) {
-            if self.awaits_pong {
+            let heard = state.heard.load(Ordering::Relaxed);
+            let is_silent = std::mem::replace(&mut self.heard, heard) == heard;
+            if self.awaits_pong && is_silent {
                 return true;
             }
-            self.awaits_pong = is_busy && ping_pong.send_ping(Ping::opaque()).is_ok();
-            if self.awaits_pong {
+            let is_busy = state.open.load(Ordering::Relaxed) > 0;
+            if !self.awaits_pong && is_silent && is_busy {
+                self.awaits_pong = ping_pong.send_ping(Ping::opaque()).is_ok();
                 // So that the task is woken by the answer.
                 let _ = ping_pong.poll_pong(context);
                 context.waker().wake_by_ref();
             }
-            self.timer.arm(self.interval);
+            self.timer.arm(match self.awaits_pong {
+                true => self.interval.min(PONG_WITHIN),
+                false => self.interval,
+            });
         }
         false
+    }
+}
+
+/// Counts how often anything arrives.
+#[derive(Debug)]
+struct Heard<S> {
+    stream: S,
+    state: Arc<State>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            this.state.heard.fetch_add(1, Ordering::Relaxed);
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
     }
 }

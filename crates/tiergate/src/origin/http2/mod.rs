@@ -10,15 +10,17 @@
 //! what the server says passes the same strict parser ([ADR 48](../../../../../docs/adr/0048-http2-to-the-origin.md)).
 //!
 //! What bounds it: connections to each server by each thread (`http2_connections_max`), streams by connection ([`connection::STREAMS_MAX`], or
-//! fewer if the server says so), bytes that a server may send ahead ([`connection::WINDOW`] of each stream), one write of ours that its windows do
-//! not let through yet, heads ([`connection::HEAD_MAX`]), and what is kept of a request to send it again ([`stream::REPLAY_MAX`]).
+//! fewer if the server says so; a connection that is half full of tunnels and streams counts no longer), bytes that a server may send ahead ([`connection::WINDOW`] of each stream), one write of ours that its windows do
+//! not let through yet, heads (`limits.response_head_max`), and what is kept of a request to send it again ([`stream::REPLAY_MAX`]).
 
 mod answer;
 pub(super) mod connection;
+pub(super) mod failure;
 mod open;
 mod pool;
 mod request;
 pub(crate) mod stream;
+mod upload;
 
 pub use pool::sweep;
 pub(super) use pool::{lease, take};

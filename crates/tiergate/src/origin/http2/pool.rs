@@ -4,12 +4,12 @@
 //! with it. Who finds no room meanwhile waits.
 
 use super::connection::Connection;
+use super::failure::{Failure, NoPlace};
 use crate::config::meant::Server;
 use crate::origin::Lease;
 use crate::origin::servers::OriginServer;
 use crate::origin::stream::OriginStream;
 use crate::origin::transport::{Dialled, Transport};
-use crate::tls::origin::TlsFailed;
 use std::cell::RefCell;
 use std::io;
 use std::pin::pin;
@@ -18,6 +18,12 @@ use std::time::Duration;
 use tiergate_core::time::Moment;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
+
+/// How long no connection is opened beside others after one could not be opened.
+const OPEN_AGAIN: Duration = Duration::from_secs(1);
+
+/// How much longer than for a connection the request waits that opens it.
+const END_TOLD: Duration = Duration::from_millis(50);
 
 /// The connections to one server, spoken to in one way.
 struct Pool {
@@ -34,34 +40,11 @@ struct Pool {
     /// How many could not be opened, and why not the last.
     failures: u64,
     failure: Option<Failure>,
+    /// No request has reported the last yet.
+    is_unreported: bool,
+    /// Beside connections that live, none is opened before.
+    open_again: Option<Instant>,
     room: Arc<Notify>,
-}
-
-/// Why a connection could not be opened: an error for each that waited for it.
-#[derive(Clone, Copy, Debug)]
-enum Failure {
-    System(i32),
-    Tls(TlsFailed),
-    Kind(io::ErrorKind),
-}
-
-impl Failure {
-    fn of(error: &io::Error) -> Self {
-        let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsFailed>());
-        match (error.raw_os_error(), tls) {
-            (Some(errno), _) => Failure::System(errno),
-            (None, Some(fault)) => Failure::Tls(*fault),
-            (None, None) => Failure::Kind(error.kind()),
-        }
-    }
-
-    fn error(self) -> io::Error {
-        match self {
-            Failure::System(errno) => io::Error::from_raw_os_error(errno),
-            Failure::Tls(fault) => fault.into(),
-            Failure::Kind(kind) => kind.into(),
-        }
-    }
 }
 
 thread_local! {
@@ -77,7 +60,8 @@ pub(crate) fn take(server: &Arc<OriginServer>, transport: &Arc<Transport>) -> Op
 /// none has room, and waits.
 ///
 /// # Errors
-/// Of the connection that was opened; `TimedOut` after `within`, or `WouldBlock` if those that are open stayed full.
+/// Of the connection that was opened, with [`Anothers`](super::failure::Anothers) around it for all but one of those that waited for it; [`NoPlace`] after
+/// `within` if those that are open stayed full.
 pub(crate) async fn lease(
     server: &Arc<OriginServer>,
     transport: &Arc<Transport>,
@@ -85,22 +69,21 @@ pub(crate) async fn lease(
     within: Duration,
 ) -> io::Result<Lease> {
     let ends = Instant::now() + within;
-    let (room, mut failures) = with_pool(server, transport, |pool| {
+    let (room, failures) = with_pool(server, transport, |pool| {
         pool.is_http1 &= pool.connections.is_empty();
         (pool.room.clone(), pool.failures)
     });
+    let mut seen = Seen { failures, opens: false };
     loop {
         let mut told = pin!(room.notified());
         told.as_mut().enable();
-        let next = with_pool(server, transport, |pool| pool.next(transport, failures));
+        let next = with_pool(server, transport, |pool| pool.next(transport, &mut seen));
+        let mut until = ends;
         match next {
             Next::Stream(lease) => return Ok(lease),
-            Next::Failed(failure) => return Err(failure.error()),
+            Next::Failed(error) => return Err(error),
             Next::Open => {
-                let opening = open(server.clone(), transport.clone(), named.clone(), ends);
-                // It was not opened for those who were there before.
-                failures = with_pool(server, transport, |pool| pool.failures);
-                tokio::spawn(opening);
+                tokio::spawn(open(server.clone(), transport.clone(), named.clone(), ends));
             }
             Next::Alone => {
                 let dialled = transport.dial(server, named, ends).await?;
@@ -113,16 +96,16 @@ pub(crate) async fn lease(
                     }
                 }
             }
-            Next::Wait => {}
+            Next::Wait(again) => until = again.map_or(ends, |again| again.min(ends)),
         }
-        if timeout_at(ends, told).await.is_err() {
+        // The one that opens it reports how that ended, also where both ran out of time.
+        let until = if seen.opens { until + END_TOLD } else { until };
+        if timeout_at(until, told).await.is_err() && Instant::now() >= ends {
             let is_full = with_pool(server, transport, |pool| !pool.connections.is_empty());
-            let kind = if is_full {
-                io::Error::from_raw_os_error(libc::EAGAIN)
-            } else {
-                io::ErrorKind::TimedOut.into()
-            };
-            return Err(kind);
+            return Err(match is_full {
+                true => io::Error::new(io::ErrorKind::WouldBlock, NoPlace),
+                false => Failure::Kind(io::ErrorKind::TimedOut).of_another(),
+            });
         }
     }
 }
@@ -150,12 +133,21 @@ pub fn sweep(now: Moment, idle_max: Duration) {
 enum Next {
     Stream(Lease),
     /// The connection that it waited for could not be opened.
-    Failed(Failure),
+    Failed(io::Error),
     /// It opens a connection.
     Open,
     /// It opens one over HTTP/1.1, for itself.
     Alone,
-    Wait,
+    /// It waits for room; it looks again then.
+    Wait(Option<Instant>),
+}
+
+/// What a request that waits knows.
+struct Seen {
+    /// The failures that were before it.
+    failures: u64,
+    /// It has opened a connection.
+    opens: bool,
 }
 
 impl Pool {
@@ -172,25 +164,43 @@ impl Pool {
         Some(Lease { stream: OriginStream::Http2(Box::new(connection.stream())), reused })
     }
 
-    fn next(&mut self, transport: &Transport, failures: u64) -> Next {
+    fn next(&mut self, transport: &Transport, seen: &mut Seen) -> Next {
         if let Some(lease) = self.take() {
             return Next::Stream(lease);
         }
-        if let Some(stream) = self.spare.take() {
-            return Next::Stream(Lease::fresh(stream));
-        }
-        if self.failures > failures
-            && let Some(failure) = self.failure
+        if let Some(mut stream) = self.spare.take()
+            && stream.is_fresh()
         {
-            return Next::Failed(failure);
+            // Where the request that opened it has left, it may have been idle for long.
+            return Next::Stream(Lease { stream, reused: !seen.opens });
+        }
+        let has_failed = self.failures > seen.failures;
+        if !self.connections.is_empty() {
+            // A server that works on what it has is not gone because it takes no connection more.
+            seen.failures = self.failures;
+        } else if has_failed && let Some(failure) = self.failure {
+            return Next::Failed(match std::mem::take(&mut self.is_unreported) {
+                true => failure.error(),
+                false => failure.of_another(),
+            });
         }
         if self.is_http1 {
             return Next::Alone;
         }
-        if self.is_opening || self.connections.len() >= transport.connections_max {
-            return Next::Wait;
+        // What tunnels and streams have taken for long is not missing for the others.
+        let counted = self.connections.iter().filter(|it| !it.is_mostly_lasting()).count();
+        if self.is_opening || counted >= transport.connections_max {
+            return Next::Wait(None);
+        }
+        if let Some(at) = self.open_again
+            && !self.connections.is_empty()
+            && Instant::now() < at
+        {
+            return Next::Wait(Some(at));
         }
         self.is_opening = true;
+        // It was not opened for those who were there before.
+        *seen = Seen { failures: self.failures, opens: true };
         Next::Open
     }
 }
@@ -219,7 +229,14 @@ async fn begin(
     room: Arc<Notify>,
     ends: Instant,
 ) -> io::Result<Connection> {
-    let opening = Connection::open(stream, transport.is_secure(), room, transport.ping_interval);
+    stream.probe()?;
+    let opening = Connection::open(
+        stream,
+        transport.is_secure(),
+        room,
+        transport.head_max,
+        transport.ping_interval,
+    );
     timeout_at(ends, opening).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
@@ -239,6 +256,8 @@ fn ended(server: &Arc<OriginServer>, transport: &Arc<Transport>, opened: io::Res
             Err(error) => {
                 pool.failures += 1;
                 pool.failure = Some(Failure::of(&error));
+                pool.is_unreported = pool.connections.is_empty();
+                pool.open_again = Some(Instant::now() + OPEN_AGAIN);
             }
         }
         pool.room.clone()
@@ -264,6 +283,8 @@ fn with_pool<T>(
                 spare: None,
                 failures: 0,
                 failure: None,
+                is_unreported: false,
+                open_again: None,
                 room: Arc::default(),
             });
             pools.len() - 1

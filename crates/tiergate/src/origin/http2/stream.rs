@@ -3,17 +3,16 @@
 use super::answer::{self, Asked, Framing};
 use super::open::OpenStream;
 use super::request::{self, Body};
+use super::upload::{Frames, Upload};
 use bytes::{Buf, Bytes};
 use h2::client::{ResponseFuture, SendRequest};
-use h2::{Reason, RecvStream, SendStream};
+use h2::{Reason, RecvStream};
 use http::HeaderMap;
-use http::header::{HeaderName, HeaderValue};
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tiergate_wire::http1::ChunkScanner;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Bytes of a request, as they were written, that are kept until its answer begins, to send it again if the server says that it has not
@@ -22,6 +21,9 @@ pub(crate) const REPLAY_MAX: usize = 32 * 1024;
 
 /// Longest head of a request: the policy bounds it long before.
 const REQUEST_HEAD_MAX: usize = 1 << 20;
+
+/// Interim answers that are dropped while one is passed on to a client that is slow to take it.
+const DROPPED_MAX: u32 = 1000;
 
 /// Bytes that a chunk takes beside its data, at most.
 const CHUNK_OVERHEAD: usize = 16;
@@ -39,8 +41,21 @@ pub struct Http2Stream {
     /// What was written so far, until the answer begins; `None`: too much.
     replay: Option<Vec<u8>>,
     unprocessed: Option<Reason>,
-    has_lost_connection: bool,
+    lost: Option<Lost>,
+    /// How often anything had arrived on the connection when the request was sent.
+    heard: u64,
+    /// Interim answers that were dropped.
+    dropped: u32,
     open: Option<OpenStream>,
+}
+
+/// How a request's connection was when it failed without a word about the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// Nothing had arrived since the request was sent: it may have ended while it was idle.
+    Idle,
+    /// The server was there after the request was sent, or was asked whether it was and said nothing.
+    InUse,
 }
 
 /// The request.
@@ -53,23 +68,6 @@ enum Up {
     Over {
         broken: bool,
     },
-}
-
-#[derive(Debug)]
-struct Upload {
-    stream: SendStream<Bytes>,
-    frames: Frames,
-    /// What the server's windows do not let through yet.
-    pending: Bytes,
-    /// What ends the body, once all of it is pending.
-    end: Option<HeaderMap>,
-}
-
-#[derive(Debug)]
-enum Frames {
-    Length(u64),
-    Chunked(Box<ChunkScanner>),
-    Tunnel,
 }
 
 /// The answer.
@@ -102,7 +100,9 @@ impl Http2Stream {
             down: Down::None,
             replay: Some(Vec::new()),
             unprocessed: None,
-            has_lost_connection: false,
+            lost: None,
+            heard: 0,
+            dropped: 0,
             open: Some(open),
         }
     }
@@ -113,8 +113,27 @@ impl Http2Stream {
     }
 
     /// Whether it failed because its connection did, without a word.
-    pub(crate) fn has_lost_connection(&self) -> bool {
-        self.has_lost_connection
+    pub(crate) fn lost(&self) -> Option<Lost> {
+        self.lost
+    }
+
+    /// The request has become a tunnel or a stream.
+    pub(crate) fn lasts(&mut self) {
+        self.open.iter_mut().for_each(OpenStream::lasts);
+    }
+
+    /// Drops interim answers that have come, so that they do not gather; the stream fails beyond [`DROPPED_MAX`] of them.
+    pub(crate) fn drop_interims(&mut self, context: &mut Context<'_>) {
+        let Down::Head { response, interim: true, .. } = &mut self.down else { return };
+        while let Poll::Ready(Some(Ok(_))) = response.poll_informational(context) {
+            self.dropped += 1;
+            if self.dropped > DROPPED_MAX {
+                // Without a handle the stream is reset.
+                (self.up, self.down) = (Up::Over { broken: true }, Down::Failed);
+                self.replay = None;
+                return;
+            }
+        }
     }
 
     /// What was written of the request, to be written again elsewhere; `None`: that is too long.
@@ -169,6 +188,7 @@ impl Http2Stream {
             is_tunnel: translated.body == Body::Tunnel,
             websocket_key: translated.websocket_key,
         };
+        self.heard = self.open.as_ref().map_or(0, OpenStream::heard);
         match self.send.send_request(translated.request, frames.is_none()) {
             Ok((response, stream)) => {
                 self.up = match frames {
@@ -198,7 +218,9 @@ impl Http2Stream {
         if by_server && is_before_head && (refused || error.is_go_away()) {
             self.unprocessed = Some(error.reason().unwrap_or(Reason::NO_ERROR));
         }
-        self.has_lost_connection = error.is_io();
+        let is_idle =
+            self.open.as_ref().is_some_and(|it| it.heard() == self.heard && !it.has_missed_ping());
+        self.lost = error.is_io().then_some(if is_idle { Lost::Idle } else { Lost::InUse });
         self.down = Down::Failed;
         io::Error::new(io::ErrorKind::ConnectionReset, error)
     }
@@ -312,70 +334,6 @@ impl Http2Stream {
     }
 }
 
-impl Upload {
-    /// Takes bytes of the body over; how many.
-    fn take(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let (consumed, data, end) = match &mut self.frames {
-            Frames::Tunnel => (bytes.len(), bytes, None),
-            Frames::Length(left) => {
-                let len = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
-                *left -= len as u64;
-                (len, &bytes[..len], (*left == 0).then(HeaderMap::new))
-            }
-            Frames::Chunked(scanner) => {
-                let step = scanner.step(bytes).map_err(|error| io::Error::other(error.why))?;
-                let end = step.done.then(|| trailers(scanner));
-                (step.consumed, &bytes[step.data], end)
-            }
-        };
-        self.pending = Bytes::copy_from_slice(data);
-        self.end = end;
-        Ok(consumed)
-    }
-
-    /// Sends what the server's windows let through. Ready when nothing is pending; says whether the body has ended.
-    fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, h2::Error>> {
-        while !self.pending.is_empty() {
-            self.stream.reserve_capacity(self.pending.len());
-            let room = self.stream.capacity().min(self.pending.len());
-            if room == 0 {
-                match ready!(self.stream.poll_capacity(context)) {
-                    Some(Ok(_)) => continue,
-                    Some(Err(error)) => return Poll::Ready(Err(error)),
-                    None => return Poll::Ready(Err(Reason::CANCEL.into())),
-                }
-            }
-            let piece = self.pending.split_to(room);
-            let is_last =
-                self.pending.is_empty() && self.end.as_ref().is_some_and(HeaderMap::is_empty);
-            self.stream.send_data(piece, is_last)?;
-            if is_last {
-                return Poll::Ready(Ok(true));
-            }
-        }
-        match self.end.take() {
-            None => Poll::Ready(Ok(false)),
-            Some(trailers) => {
-                match trailers.is_empty() {
-                    true => self.stream.send_data(Bytes::new(), true)?,
-                    false => self.stream.send_trailers(trailers)?,
-                }
-                Poll::Ready(Ok(true))
-            }
-        }
-    }
-}
-
-fn trailers(scanner: &ChunkScanner) -> HeaderMap {
-    let fields = scanner.trailers();
-    fields
-        .filter_map(|field| {
-            let name = HeaderName::from_bytes(field.name).ok()?;
-            Some((name, HeaderValue::from_bytes(field.value).ok()?))
-        })
-        .collect()
-}
-
 impl AsyncRead for Http2Stream {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -429,7 +387,11 @@ impl AsyncWrite for Http2Stream {
             {
                 bytes.len()
             }
-            _ => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            _ => {
+                // What is kept lacks this.
+                this.replay = None;
+                return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+            }
         };
         this.note(&bytes[..taken]);
         let _ = this.poll_up(context);
