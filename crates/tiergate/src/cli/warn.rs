@@ -58,7 +58,7 @@ fn unverified(policy: &Policy, warnings: &mut Vec<String>) {
     for (name, origin) in names.zip(std::iter::once(&policy.origin).chain(&policy.pools)) {
         if origin.tls.as_ref().is_some_and(|tls| !tls.verify) {
             warnings.push(format!(
-                "{name}: tls.verify = false takes any certificate: whoever is between gateway and server reads and changes \
+                "{name}: tls.verify = false takes any certificate: a third party between gateway and server reads and changes \
                  requests; name the authority by `ca`"
             ));
         }

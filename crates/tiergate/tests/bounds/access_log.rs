@@ -64,7 +64,7 @@ fn a_line_is_as_the_operator_writes_it_and_refused_requests_have_fewer() {
     assert!(metrics.contains("\ntiergate_access_log_refusals_left_out_total 5\n"), "{metrics}");
 }
 
-/// The common format has the bytes of the body, whoever answers.
+/// The common format has the bytes of the body, of answers of the origin and of our own.
 #[test]
 fn bytes_are_those_of_the_body() {
     let origin = Origin::answering(|_| ok("seventeen letters"));

@@ -35,7 +35,7 @@ struct Pool {
     is_opening: bool,
     /// Servers that chose HTTP/1.1: each request opens its own.
     is_http1: bool,
-    /// A connection over HTTP/1.1, for whoever looks first.
+    /// A connection over HTTP/1.1, for the first request that looks.
     spare: Option<OriginStream>,
     /// How many could not be opened, and why not the last.
     failures: u64,
