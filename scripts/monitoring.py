@@ -155,7 +155,7 @@ def written(gateway, folder):
 
 
 def main():
-    tool, *gateway = sys.argv[1:]
+    tool, *gateway = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:])
     metrics = documented()
     with tempfile.TemporaryDirectory() as folder:
         expressions = pathlib.Path(folder) / "dashboard.json"
