@@ -1,112 +1,13 @@
-//! `frontend` and `listen`: listeners and rules.
+//! `frontend` and `listen`: their rules.
 
-use super::super::draft::{Draft, From, Item, name, quoted};
-use super::acl::{self, Acls, Clause, Decision, Reading, Term, clauses, compiled};
+use super::super::draft::{Draft, From, Item, quoted};
+use super::acl::{Term, acl};
+use super::bind::binds;
+use super::clause::{Acls, Clause, Reading, clauses};
 use super::grammar::{Line, Section};
-use super::values::{as_text, seconds};
-use std::collections::BTreeMap;
-
-/// The table by which clients' rates are counted.
-#[derive(Clone)]
-struct Table {
-    /// The time of `http_req_rate`.
-    seconds: u64,
-    from: From,
-}
-
-/// What the frontends become.
-#[derive(Default)]
-pub(super) struct Made {
-    pub(super) rules: Vec<Item>,
-    pub(super) policers: Vec<Item>,
-    /// Backends in the order in which they are used; the first is `[origin]`.
-    pub(super) used: Vec<String>,
-    /// `timeout queue`.
-    pub(super) queue: Option<(String, From)>,
-    listeners: Vec<(String, Item)>,
-    /// By HAProxy's number, the least most important.
-    priorities: BTreeMap<i64, From>,
-    tables: BTreeMap<String, Table>,
-    known: Vec<String>,
-    /// Backends that refuse some requests themselves, with the line.
-    closed: BTreeMap<String, From>,
-}
-
-impl Made {
-    pub(super) fn listeners(&self) -> impl Iterator<Item = Item> + '_ {
-        self.listeners.iter().map(|(_, item)| item.clone())
-    }
-
-    /// The classes, most important first; the one of requests without a priority is 0.
-    pub(super) fn classes(&self) -> Vec<Item> {
-        let mut priorities = self.priorities.clone();
-        priorities
-            .entry(0)
-            .or_insert(From { text: "requests without a priority".to_owned(), ..From::default() });
-        let class = |(number, from): (&i64, &From)| {
-            let mut item = Item::new("[[class]]");
-            item.key("name", quoted(&class_name(*number)), from);
-            if let Some((queue, from)) = &self.queue {
-                item.key("deadline", quoted(queue), from);
-            }
-            item
-        };
-        priorities.iter().map(class).collect()
-    }
-
-    /// Takes note of a section's table.
-    pub(super) fn table(&mut self, section: &Section) {
-        if section.kind == "backend" {
-            let closing = section.lines.iter().find(|it| {
-                let is_refusal = matches!(
-                    it.word(1),
-                    "deny" | "reject" | "silent-drop" | "tarpit" | "auth" | "return"
-                );
-                matches!(it.word(0), "http-request" | "block") && is_refusal
-                    || it.word(0) == "tcp-request" && it.words.iter().any(|it| it == "reject")
-            });
-            if let Some(line) = closing {
-                self.closed.insert(section.name.clone(), line.from.clone());
-            }
-        }
-        for line in section.lines.iter().filter(|it| it.word(0) == "stick-table") {
-            let stored = line.after("store").unwrap_or_default();
-            let rate = stored
-                .split(',')
-                .find_map(|it| it.strip_prefix("http_req_rate(")?.strip_suffix(')'));
-            if let Some(seconds) = rate.and_then(seconds) {
-                let table = Table { seconds, from: line.from.clone() };
-                self.tables.insert(section.name.clone(), table);
-            }
-        }
-    }
-
-    /// Whether everything that leads to a backend is refused, because it refuses some itself.
-    fn is_closed(&self, backend: &str, draft: &mut Draft) -> bool {
-        let Some(from) = self.closed.get(backend) else { return false };
-        draft.stricter(from, "a refusal in a backend: everything that leads there is refused (all of the frontend, if it is the default), until you write it as [[rule]] with the conditions that lead there");
-        true
-    }
-
-    /// The pool of a backend, which is used from now on.
-    fn pool(&mut self, backend: &str) -> String {
-        if !self.used.iter().any(|it| it == backend) {
-            self.used.push(backend.to_owned());
-        }
-        match self.used[0] == backend {
-            true => "default".to_owned(),
-            false => name(backend),
-        }
-    }
-}
-
-fn class_name(priority: i64) -> String {
-    match priority {
-        0 => "default".to_owned(),
-        it if it < 0 => format!("priority-minus-{}", it.unsigned_abs()),
-        it => format!("priority-{it}"),
-    }
-}
+use super::made::{Made, Table, class_name};
+use super::rules::{Decision, compiled};
+use super::values::as_text;
 
 /// Adds a section's listeners and rules.
 pub(super) fn read(section: &Section, all: &[Section], made: &mut Made, draft: &mut Draft) {
@@ -127,7 +28,7 @@ pub(super) fn read(section: &Section, all: &[Section], made: &mut Made, draft: &
     let lines: Vec<&Line> = inherited.chain(&section.lines).collect();
     let mut acls = Acls::new();
     for line in lines.iter().filter(|it| it.word(0) == "acl") {
-        let asked = acl::acl(line.words.get(2..).unwrap_or_default());
+        let asked = acl(line.words.get(2..).unwrap_or_default());
         acls.entry(line.word(1).to_owned()).or_default().push(asked);
     }
     let backend = match section.kind.as_str() {
@@ -485,101 +386,4 @@ fn rate(number: u64, seconds: u64) -> String {
         (.., Some(it)) => format!("{it}/h"),
         _ => format!("{}/h", number.saturating_mul(3600) / seconds),
     }
-}
-
-/// The addresses that a section listens on, and those of them that speak TLS.
-fn binds(section: &Section, made: &mut Made, draft: &mut Draft) -> (Vec<String>, Vec<String>) {
-    let (mut addresses, mut secure) = (Vec::new(), Vec::new());
-    for line in section.lines.iter().filter(|it| it.word(0) == "bind") {
-        let tls = match bound(line, draft) {
-            Ok(tls) => tls,
-            Err(why) => {
-                draft.stricter(&line.from, &format!("{why}: this listener is not written"));
-                continue;
-            }
-        };
-        for text in line.word(1).split(',') {
-            let text = text.trim_start_matches("ipv4@").trim_start_matches("ipv6@");
-            let address = match text.rsplit_once(':') {
-                Some(("" | "*", port)) => format!("0.0.0.0:{port}"),
-                Some(("::", port)) => format!("[::]:{port}"),
-                _ => text.to_owned(),
-            };
-            if address.parse::<std::net::SocketAddr>().is_err() {
-                draft.stricter(&line.from, "must be an address with a port, such as 0.0.0.0:80; no UNIX socket and no range of ports");
-                continue;
-            }
-            if made.listeners.iter().any(|(known, _)| *known == address) {
-                draft.stricter(
-                    &line.from,
-                    "is bound already: what comes there gets the rules of the first section",
-                );
-                continue;
-            }
-            let mut item = Item::new("[[listener]]");
-            item.key("address", quoted(&address), &line.from);
-            if let Some(tls) = &tls {
-                item.key("tls", tls, &line.from);
-                secure.push(address.clone());
-            }
-            made.listeners.push((address.clone(), item));
-            addresses.push(address);
-        }
-    }
-    (addresses, secure)
-}
-
-/// The table `tls` of a `bind`.
-///
-/// # Errors
-/// Why no listener must be written.
-fn bound(line: &Line, draft: &mut Draft) -> Result<Option<String>, String> {
-    let has = |word: &str| line.words.iter().skip(2).any(|it| it == word);
-    if has("accept-proxy") || has("accept-netscaler-cip") {
-        return Err("PROXY headers count only from peers in `trusted`: write the addresses of what sends them, and then this listener with proxy_protocol = true".to_owned());
-    }
-    if has("interface") || has("namespace") {
-        return Err(
-            "a listener has an address, and no interface: bind the interface's address".to_owned()
-        );
-    }
-    for (word, why) in [
-        ("strict-sni", "clients that ask for no name of a certificate get the first"),
-        ("ca-verify-file", "this is not taken over"),
-        ("ssl-min-ver", "TLS 1.2 is spoken beside 1.3"),
-        ("force-tlsv13", "TLS 1.2 is spoken beside 1.3"),
-    ] {
-        if has(word) && line.after(word) != Some("TLSv1.2") {
-            draft.less_safe(&line.from, why);
-        }
-    }
-    if !has("ssl") {
-        return match has("verify") || has("ca-file") {
-            true => Err("verifies clients without TLS".to_owned()),
-            false => Ok(None),
-        };
-    }
-    let file = line.after("crt").ok_or("TLS needs crt")?;
-    // One file has the certificate and its key.
-    let mut tls = format!("certificate = {0}, key = {0}", quoted(file));
-    let mode = match line.after("verify") {
-        None | Some("none") => return Ok(Some(format!("{{ {tls} }}"))),
-        Some(mode @ ("required" | "optional")) => mode,
-        Some(_) => return Err("verify must be none, optional or required".to_owned()),
-    };
-    let ca = line.after("ca-file").ok_or("verify needs ca-file")?;
-    if ca.starts_with('@') {
-        return Err("ca-file must be a file".to_owned());
-    }
-    tls += &format!(", client_ca = {}, client = \"{mode}\"", quoted(ca));
-    if let Some(list) = line.after("crl-file") {
-        tls += &format!(", client_crl = {}", quoted(list));
-    }
-    if has("ca-ignore-err") || has("crt-ignore-err") {
-        draft.stricter(
-            &line.from,
-            "a certificate that does not verify ends the handshake, whatever the error",
-        );
-    }
-    Ok(Some(format!("{{ {tls} }}")))
 }

@@ -2,8 +2,12 @@
 //! priority classes, rates of clients, `maxconn`, time-outs.
 
 mod acl;
+mod bind;
+mod clause;
 mod frontend;
 mod grammar;
+mod made;
+mod rules;
 mod values;
 
 use super::draft::{Draft, ImportFault, Imported, Item, name, quoted};
@@ -23,7 +27,7 @@ pub fn policy(
     let sections = grammar::read(text, file, environment)?;
     let mut draft = Draft::new(&format!("{file}, of HAProxy"));
     let (mut timeouts, mut limits) = (Item::new("[timeouts]"), Item::new("[limits]"));
-    let mut made = frontend::Made::default();
+    let mut made = made::Made::default();
     for section in &sections {
         match section.kind.as_str() {
             "global" | "defaults" | "frontend" | "listen" | "backend" => {}
@@ -74,7 +78,7 @@ fn common(
     section: &Section,
     timeouts: &mut Item,
     limits: &mut Item,
-    made: &mut frontend::Made,
+    made: &mut made::Made,
     draft: &mut Draft,
 ) {
     let is_front = section.kind != "backend";

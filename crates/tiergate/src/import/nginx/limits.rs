@@ -3,7 +3,8 @@
 use super::super::draft::{From, Item, name, quoted};
 use super::grammar::Directive;
 use super::http::{Entry, Per, Zone};
-use super::server::{Condition, Here, Inherited};
+use super::inherited::Inherited;
+use super::server::{Condition, Here};
 
 impl Here<'_> {
     /// The policers: what exempts from one, its name as TOML, and where that comes from.

@@ -1,11 +1,16 @@
 //! nginx's configuration, and the policy that means the same for what both have: upstreams, servers by name and address, locations, maps,
 //! limits of rates, refusals.
 
+mod access;
 mod grammar;
 mod http;
+mod inherited;
 mod limits;
 mod listen;
+mod location;
+mod pools;
 mod reasons;
+mod rewrite;
 mod server;
 
 use super::draft::{Draft, From, ImportFault, Imported, Item, quoted};
@@ -136,7 +141,7 @@ fn common(it: &Directive, timeouts: &mut Item, limits: &mut Item, draft: &mut Dr
             return;
         }
         name if name.starts_with("ssl_") => return listen::tls_notes(it, draft),
-        name if server::GUARDS.contains(&name) => return,
+        name if inherited::GUARDS.contains(&name) => return,
         name if known.contains(&name) || unimportant.contains(&name) => return,
         _ => return draft.note(&it.from, reasons::why(&it.name)),
     };

@@ -1,0 +1,108 @@
+//! What the frontends become: listeners, classes, policers and rules.
+
+use super::super::draft::{Draft, From, Item, name, quoted};
+use super::grammar::Section;
+use super::values::seconds;
+use std::collections::BTreeMap;
+
+/// The table by which clients' rates are counted.
+#[derive(Clone)]
+pub(super) struct Table {
+    /// The time of `http_req_rate`.
+    pub(super) seconds: u64,
+    pub(super) from: From,
+}
+
+/// What the frontends become.
+#[derive(Default)]
+pub(super) struct Made {
+    pub(super) rules: Vec<Item>,
+    pub(super) policers: Vec<Item>,
+    /// Backends in the order in which they are used; the first is `[origin]`.
+    pub(super) used: Vec<String>,
+    /// `timeout queue`.
+    pub(super) queue: Option<(String, From)>,
+    pub(super) listeners: Vec<(String, Item)>,
+    /// By HAProxy's number, the least most important.
+    pub(super) priorities: BTreeMap<i64, From>,
+    pub(super) tables: BTreeMap<String, Table>,
+    pub(super) known: Vec<String>,
+    /// Backends that refuse some requests themselves, with the line.
+    closed: BTreeMap<String, From>,
+}
+
+impl Made {
+    pub(super) fn listeners(&self) -> impl Iterator<Item = Item> + '_ {
+        self.listeners.iter().map(|(_, item)| item.clone())
+    }
+
+    /// The classes, most important first; the one of requests without a priority is 0.
+    pub(super) fn classes(&self) -> Vec<Item> {
+        let mut priorities = self.priorities.clone();
+        priorities
+            .entry(0)
+            .or_insert(From { text: "requests without a priority".to_owned(), ..From::default() });
+        let class = |(number, from): (&i64, &From)| {
+            let mut item = Item::new("[[class]]");
+            item.key("name", quoted(&class_name(*number)), from);
+            if let Some((queue, from)) = &self.queue {
+                item.key("deadline", quoted(queue), from);
+            }
+            item
+        };
+        priorities.iter().map(class).collect()
+    }
+
+    /// Takes note of a section's table.
+    pub(super) fn table(&mut self, section: &Section) {
+        if section.kind == "backend" {
+            let closing = section.lines.iter().find(|it| {
+                let is_refusal = matches!(
+                    it.word(1),
+                    "deny" | "reject" | "silent-drop" | "tarpit" | "auth" | "return"
+                );
+                matches!(it.word(0), "http-request" | "block") && is_refusal
+                    || it.word(0) == "tcp-request" && it.words.iter().any(|it| it == "reject")
+            });
+            if let Some(line) = closing {
+                self.closed.insert(section.name.clone(), line.from.clone());
+            }
+        }
+        for line in section.lines.iter().filter(|it| it.word(0) == "stick-table") {
+            let stored = line.after("store").unwrap_or_default();
+            let rate = stored
+                .split(',')
+                .find_map(|it| it.strip_prefix("http_req_rate(")?.strip_suffix(')'));
+            if let Some(seconds) = rate.and_then(seconds) {
+                let table = Table { seconds, from: line.from.clone() };
+                self.tables.insert(section.name.clone(), table);
+            }
+        }
+    }
+
+    /// Whether everything that leads to a backend is refused, because it refuses some itself.
+    pub(super) fn is_closed(&self, backend: &str, draft: &mut Draft) -> bool {
+        let Some(from) = self.closed.get(backend) else { return false };
+        draft.stricter(from, "a refusal in a backend: everything that leads there is refused (all of the frontend, if it is the default), until you write it as [[rule]] with the conditions that lead there");
+        true
+    }
+
+    /// The pool of a backend, which is used from now on.
+    pub(super) fn pool(&mut self, backend: &str) -> String {
+        if !self.used.iter().any(|it| it == backend) {
+            self.used.push(backend.to_owned());
+        }
+        match self.used[0] == backend {
+            true => "default".to_owned(),
+            false => name(backend),
+        }
+    }
+}
+
+pub(super) fn class_name(priority: i64) -> String {
+    match priority {
+        0 => "default".to_owned(),
+        it if it < 0 => format!("priority-minus-{}", it.unsigned_abs()),
+        it => format!("priority-{it}"),
+    }
+}
