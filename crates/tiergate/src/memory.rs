@@ -185,6 +185,10 @@ impl ClientStream for End {
         way.ended || way.reset
     }
 
+    fn is_reset(&self) -> bool {
+        lock(&self.incoming).reset
+    }
+
     fn reset_at_close(&self) {
         self.resets.store(true, Ordering::Relaxed);
     }

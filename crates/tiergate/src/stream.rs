@@ -17,6 +17,9 @@ pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
     /// Whether the client has ended its side, be it behind bytes that were not read yet.
     fn is_ended(&self) -> bool;
 
+    /// Whether the client has reset the connection. A system call.
+    fn is_reset(&self) -> bool;
+
     /// Bytes that the client's system has acknowledged, of all that was written, as they went over the network;
     /// `None`: not known. A system call.
     fn delivered(&self) -> Option<u64> {
@@ -57,6 +60,12 @@ pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
 impl ClientStream for TcpStream {
     fn is_ended(&self) -> bool {
         let mut socket = [PollFd::new(self, PollFlags::RDHUP)];
+        poll(&mut socket, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+    }
+
+    fn is_reset(&self) -> bool {
+        // Errors and the end of both sides are told unasked.
+        let mut socket = [PollFd::new(self, PollFlags::empty())];
         poll(&mut socket, Some(&Timespec::default())).is_ok_and(|count| count > 0)
     }
 

@@ -123,6 +123,49 @@ fn a_slow_reader_holds_its_own_slot_only_and_bounded_memory() {
     eventually("the slots are free", || gateway.number("/limit/running") == 0);
 }
 
+/// While its server takes no more, nothing of the client is read: a reset is noticed all the same.
+#[test]
+fn a_reset_client_whose_upload_is_stuck_gives_its_slot_back() {
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let held = std::sync::Mutex::new(held);
+    let origin = Origin::start(move |mut connection| {
+        // It takes the head and nothing else, until the test is over.
+        if connection.head().is_some() {
+            let _ = held.lock().expect("no panic").recv();
+        }
+    });
+    let mut policy = Policy::of(&[origin.server()]);
+    policy.origin = "slots = 4".into();
+    let gateway = Gateway::start(&policy);
+    let upload = |client: &mut Client| {
+        client.send("POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n");
+        client.stream.set_nonblocking(true).expect("a socket");
+        let piece = vec![b'x'; 1 << 20];
+        let mut full = 0;
+        while full < 20 {
+            match std::io::Write::write(&mut client.stream, &piece) {
+                Ok(_) => full = 0,
+                Err(_) => full += 1,
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let (mut stays, mut leaves) = (gateway.client(), gateway.client());
+    upload(&mut stays);
+    upload(&mut leaves);
+    eventually("both have a slot", || gateway.number("/limit/running") == 2);
+    socket2::SockRef::from(&leaves.stream).set_linger(Some(Duration::ZERO)).expect("a socket");
+    drop(leaves);
+    eventually("one is free", || gateway.number("/limit/running") == 1);
+    // Who has sent all and ends its side has not left.
+    stays.finish();
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(gateway.number("/limit/running"), 1);
+    drop(stays);
+    drop(release);
+    eventually("none is held", || gateway.number("/limit/running") == 0);
+}
+
 /// Beyond the bound new connections wait in the listen queue while all others have requests; they are served
 /// once others leave.
 #[test]

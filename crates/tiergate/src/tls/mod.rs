@@ -148,6 +148,10 @@ impl ClientStream for TlsStream<TcpStream> {
         self.get_ref().0.is_ended()
     }
 
+    fn is_reset(&self) -> bool {
+        self.get_ref().0.is_reset()
+    }
+
     fn delivered(&self) -> Option<u64> {
         self.get_ref().0.delivered()
     }

@@ -130,6 +130,20 @@ impl<S: ClientStream> Input<S> {
         every: Duration,
         context: &mut Context<'_>,
     ) -> Poll<()> {
+        self.poll_glance(every, |it| it.io.is_ended() && it.has_left(), context)
+    }
+
+    /// The same of a client that may have ended its side behind bytes that are still to be read: only a reset says that it has left.
+    pub(super) fn poll_reset(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.poll_glance(GLANCE, |it| it.io.is_reset(), context)
+    }
+
+    fn poll_glance(
+        &mut self,
+        every: Duration,
+        mut is_gone: impl FnMut(&mut Self) -> bool,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
         let mut looks = self.glance.is_none();
         while !self.half_closed {
             let glance = self.glance.get_or_insert_with(Timer::new);
@@ -138,7 +152,7 @@ impl<S: ClientStream> Input<S> {
             }
             looks = false;
             glance.arm(every);
-            if self.io.is_ended() && self.has_left() {
+            if is_gone(self) {
                 return Poll::Ready(());
             }
         }

@@ -173,6 +173,10 @@ impl<S: ClientStream> Client for Http1<'_, S> {
             Some(upload) if upload.has_stopped() || self.spool.is_some() => {
                 self.input.poll_gone_unread(GLANCE, context)
             }
+            // The origin takes nothing: nobody reads what the client sends.
+            Some(upload) if !upload.is_dry() || !self.unsent.is_empty() => {
+                self.input.poll_reset(context)
+            }
             // The client's bytes are the upload's to read.
             Some(_) => Poll::Pending,
         }
