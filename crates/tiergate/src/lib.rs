@@ -31,6 +31,7 @@ pub mod observe;
 pub mod observed;
 pub mod orca;
 pub mod origin;
+pub mod quic;
 pub mod rate_limit;
 mod request;
 pub mod respond;

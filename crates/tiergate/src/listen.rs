@@ -4,14 +4,18 @@
 //! accept ─▶ [PROXY header] ─▶ [TLS] ─▶ first bytes ─┬─ HTTP/2 preface ─▶ http2
 //!                                                   └─ anything else  ─▶ http1
 //! ```
+//!
+//! HTTP/3 comes by UDP ([`crate::quic`]).
 
 use crate::buffers::Buffer;
+use crate::client::alt_svc::AltSvc;
 use crate::client::peer::Peer;
 use crate::client::{http1, http2};
 use crate::clock;
 use crate::config::meant::Listener;
 use crate::connections::Connection;
 use crate::lanes::LanePlace;
+use crate::quic;
 use crate::saved_syn;
 use crate::shared::{Present, Shared};
 use crate::stream::{ClientStream, poll_fill, poll_fill_held};
@@ -23,7 +27,7 @@ use rustls::ServerConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::cell::RefCell;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,6 +62,10 @@ pub struct InForce {
     pub listener: Listener,
     /// Its certificates, read.
     pub tls: Option<Arc<ServerConfig>>,
+    /// The same for HTTP/3, where it is served.
+    pub quic: Option<quic::Crypto>,
+    /// Whether that is served now.
+    pub alt_svc: Option<Arc<AltSvc>>,
 }
 
 impl InForce {
@@ -68,7 +76,8 @@ impl InForce {
     pub fn new(listener: Listener) -> Result<Self, TlsError> {
         let tls = listener.tls.as_ref();
         let tls = tls.map(|tls| tls::server_config(tls, listener.http2)).transpose()?;
-        Ok(InForce { listener, tls })
+        let quic = tls.as_ref().filter(|_| listener.http3).map(|tls| quic::Crypto::new(tls));
+        Ok(InForce { listener, quic: quic.transpose()?, tls, alt_svc: None })
     }
 }
 
@@ -237,7 +246,8 @@ async fn admit(
     let Some(lanes) = shared.lanes.get() else {
         return enter(stream, from, dscp, settings, shared, None).await;
     };
-    let class = class_at_accept(&stream, from, dscp, &settings.listener, &shared);
+    let local = || stream.local_addr().ok().map(|local| local.ip());
+    let class = class_at_accept(local, from, dscp, &settings.listener, &shared);
     // Before others make room for it.
     let Some(place) = lanes.place(class) else { return };
     let mut entering = Box::pin(enter(stream, from, dscp, settings, shared.clone(), Some(place)));
@@ -270,7 +280,8 @@ async fn enter(
     place: Option<LanePlace>,
 ) {
     let bounds = shared.config.load().bounds;
-    let class = || class_at_accept(&stream, from, dscp, &settings.listener, &shared);
+    let local = || stream.local_addr().ok().map(|local| local.ip());
+    let class = || class_at_accept(local, from, dscp, &settings.listener, &shared);
     let level = || class().map(|class| shared.config.load().level_of(class));
     let entered = shared.connections.enter(from.ip(), bounds, level).await;
     if entered.evicted > 0 {
@@ -323,9 +334,9 @@ thread_local! {
 }
 
 /// The class that the requests of a connection have by what is known of it before it has sent anything; `None`: that does
-/// not decide.
-fn class_at_accept(
-    stream: &TcpStream,
+/// not decide. `local` says where it connected to.
+pub(crate) fn class_at_accept(
+    local: impl FnOnce() -> Option<IpAddr>,
     from: SocketAddr,
     dscp: u8,
     listener: &Listener,
@@ -338,7 +349,7 @@ fn class_at_accept(
     let (view, known) = if trusted || listener.proxy_protocol {
         (RequestView { listener: place, ..RequestView::EMPTY }, Known::Listener)
     } else {
-        let local = stream.local_addr().ok()?.ip();
+        let local = local()?;
         let view =
             RequestView { client: from.ip(), listener: place, local, dscp, ..RequestView::EMPTY };
         (view, Known::Addresses)
@@ -371,6 +382,7 @@ async fn connection(
     let listener = settings.listener.address;
     let mut peer = Box::new(Peer::new(from, local, listener, settings.tls.is_some()));
     peer.dscp = dscp;
+    peer.alt_svc = settings.alt_svc.clone();
     let timer = Timer::new();
     let mut early = None;
     if settings.listener.proxy_protocol {

@@ -1,5 +1,6 @@
 //! The other end of a client's connection.
 
+use super::alt_svc::AltSvc;
 use super::history::ConnectionHistory;
 use crate::connections::Standing;
 use crate::shared::Config;
@@ -39,6 +40,8 @@ pub struct Peer {
     pub history: ConnectionHistory,
     /// How important its requests make the connection, where connections are bounded.
     pub standing: Option<Standing>,
+    /// The HTTP/3 of its listener, where it came by TCP and there is any.
+    pub alt_svc: Option<Arc<AltSvc>>,
 }
 
 impl Peer {
@@ -59,6 +62,7 @@ impl Peer {
             by_v6: address.ip().to_canonical().is_ipv6(),
             history: ConnectionHistory::default(),
             standing: None,
+            alt_svc: None,
         }
     }
 

@@ -31,7 +31,7 @@ section! {
         /// Why: each may need a second descriptor towards the origin, and 16,000 fit below the common hard
         /// limit of 20,000 open files. It is lowered at start if the process may open fewer.
         connections_max: usize = whole(1..=10_000_000).or(8000);
-        /// Concurrent streams of an HTTP/2 connection. Waiting requests count too, so raise it if clients are
+        /// Concurrent streams of a connection over HTTP/2 or HTTP/3. Waiting requests count too, so raise it if clients are
         /// proxies.
         /// Why: the least that RFC 9113 §6.5.2 recommends; also the default of nginx and Apache.
         http2_streams_max: u32 = whole(1..=10_000).or(100);

@@ -1,7 +1,7 @@
 //! `[[listener]]`: the sockets that clients connect to.
 
 use super::kind::{Choice, list, one_or_many};
-use super::place::At;
+use super::place::{At, Place};
 use super::section::{Kind, section, table};
 use super::values::{ADDRESS, FLAG, FileName, Name, check_unique};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -25,6 +25,12 @@ section! {
         tls: Option<At<TlsKeys>> = table().placed().optional("plain HTTP");
         /// Whether HTTP/2 is offered: by ALPN under TLS, by prior knowledge without.
         http2: bool = FLAG.or(true);
+        /// Whether HTTP/3 is served too: by QUIC, on the UDP port with the same number. Needs `tls`. Answers over TCP
+        /// announce it (`Alt-Svc`), and clients that know it come by it next time. Not together with `proxy_protocol`,
+        /// `share_port` or lanes.
+        /// Why: the UDP port must be open in firewalls, and a request costs more processor time than over HTTP/2; see
+        /// [HTTP/3](#http3).
+        http3: bool = FLAG.or(false);
         /// Whether connections must begin with a PROXY protocol header, v1 or v2; those from peers that are
         /// not `trusted`, or without the header, are closed.
         /// Why: any client that can connect could forge it; hence only peers in `trusted` may send it.
@@ -93,6 +99,8 @@ pub struct Listener {
     pub share_port: bool,
     /// Whether HTTP/2 is offered (ALPN under TLS, prior knowledge without).
     pub http2: bool,
+    /// Whether HTTP/3 is served on the UDP port with the same number.
+    pub http3: bool,
 }
 
 /// Certificate and key files in PEM; the first whose name matches the client's SNI is used,
@@ -144,6 +152,9 @@ pub(super) fn listeners(raw: Vec<At<ListenerKeys>>, trusts: bool) -> Vec<Listene
             let message = "needs `trusted` to name the proxies, or every connection is closed";
             place.fault_at("proxy_protocol", message);
         }
+        if raw.http3 {
+            check_http3(&raw, &place);
+        }
         listeners.push(Listener {
             address,
             name: raw.name,
@@ -151,9 +162,36 @@ pub(super) fn listeners(raw: Vec<At<ListenerKeys>>, trusts: bool) -> Vec<Listene
             proxy_protocol: raw.proxy_protocol,
             share_port: raw.share_port,
             http2: raw.http2,
+            http3: raw.http3,
         });
     }
     listeners
+}
+
+/// Reports what HTTP/3 cannot be together with.
+fn check_http3(raw: &ListenerKeys, place: &Place) {
+    let fault = |why: &str| place.fault_at("http3", why.to_owned());
+    if raw.tls.is_none() {
+        fault("needs TLS: add tls = { certificate = \"...\", key = \"...\" }, or leave out http3");
+    }
+    if raw.proxy_protocol {
+        fault(
+            "cannot be together with proxy_protocol: QUIC has no place for the header; leave out one of them",
+        );
+    }
+    if raw.share_port {
+        fault(
+            "cannot be together with share_port: packets of one QUIC connection would reach both processes; leave out one of them",
+        );
+    }
+}
+
+/// Reports HTTP/3 where there are lanes. `has_lanes`: whether there are.
+pub(super) fn check_lanes(listeners: &[At<ListenerKeys>], has_lanes: bool) {
+    for At { place, .. } in listeners.iter().filter(|it| has_lanes && it.value.http3) {
+        let why = "cannot be together with lanes: which thread serves a QUIC connection is decided before its class is known; leave out http3 or the lanes";
+        place.fault_at("http3", why.to_owned());
+    }
 }
 
 fn tls(At { value: raw, place }: At<TlsKeys>) -> Tls {
@@ -185,7 +223,15 @@ impl Listener {
     /// A listener with every default.
     pub fn plain(address: SocketAddr) -> Self {
         let (name, tls) = (None, None);
-        Listener { address, name, tls, proxy_protocol: false, share_port: false, http2: true }
+        Listener {
+            address,
+            name,
+            tls,
+            proxy_protocol: false,
+            share_port: false,
+            http2: true,
+            http3: false,
+        }
     }
 
     /// Whether rules may refer to it by this name or address.
@@ -213,9 +259,14 @@ impl Listener {
             let revoked = if client.revoked.is_empty() { "" } else { " that are not revoked" };
             scheme += &format!(", clients {must} have certificates{revoked}");
         }
-        let http2 = if self.http2 { "HTTP/1.1 and HTTP/2" } else { "HTTP/1.1 only" };
+        let protocols = match (self.http2, self.http3) {
+            (true, false) => "HTTP/1.1 and HTTP/2",
+            (false, false) => "HTTP/1.1 only",
+            (true, true) => "HTTP/1.1, HTTP/2 and HTTP/3",
+            (false, true) => "HTTP/1.1 and HTTP/3",
+        };
         let proxied = if self.proxy_protocol { ", PROXY protocol required" } else { "" };
         let shared = if self.share_port { ", port shared with other processes" } else { "" };
-        format!("{}  {scheme}, {http2}{proxied}{shared}", self.address)
+        format!("{}  {scheme}, {protocols}{proxied}{shared}", self.address)
     }
 }

@@ -1,6 +1,6 @@
 //! Addresses of a policy that meet: two sockets cannot listen on one, and a gateway that is its own server would ask itself for ever.
 
-use super::listener::{DEFAULT, ListenerKeys};
+use super::listener::{DEFAULT, ListenerKeys, check_lanes};
 use super::place::{At, Place};
 use super::policy::Root;
 use super::server::{Server, Written};
@@ -14,6 +14,7 @@ pub(super) fn check(raw: &Root, place: &Place) {
     if raw.listener.is_empty() {
         listeners.push((DEFAULT, None));
     }
+    check_lanes(&raw.listener, !raw.lane.is_empty());
     let shares = |it: &At<ListenerKeys>| it.value.share_port;
     for (index, (address, this)) in listeners.iter().enumerate() {
         let both_share = |other: &Option<&At<ListenerKeys>>| {

@@ -30,11 +30,14 @@ pub enum Protocol {
     Http11,
     /// HTTP/2, with or without TLS.
     Http2,
+    /// HTTP/3.
+    Http3,
 }
 
 impl Protocol {
     /// Every protocol, in the order of their indices.
-    pub const ALL: [Protocol; 3] = [Protocol::Http10, Protocol::Http11, Protocol::Http2];
+    pub const ALL: [Protocol; 4] =
+        [Protocol::Http10, Protocol::Http11, Protocol::Http2, Protocol::Http3];
 
     /// The protocol's name in metrics and logs, as in a request line.
     pub const fn name(self) -> &'static str {
@@ -42,6 +45,7 @@ impl Protocol {
             Protocol::Http10 => "HTTP/1.0",
             Protocol::Http11 => "HTTP/1.1",
             Protocol::Http2 => "HTTP/2.0",
+            Protocol::Http3 => "HTTP/3.0",
         }
     }
 }
@@ -63,6 +67,8 @@ pub struct ThreadCounters {
     pub connections_closed: ThreadTally,
     /// Client connections that could not be accepted: no descriptor was left.
     pub connections_not_accepted: ThreadTally,
+    /// Clients over QUIC that were asked to show that their address is theirs.
+    pub quic_retries: ThreadTally,
     /// Idle client connections that made room for others.
     pub connections_evicted: ThreadTally,
     /// Client connections that were closed as they came: their clients had others, and none of another's made room.
@@ -378,7 +384,7 @@ mod tests {
         }
         counters.thread(1).tunnels_closed.one();
         assert_eq!(counters.tunnels_active(), 3);
-        assert_eq!(counters.sums(|it| &it.requests), [0, 0, 4]);
+        assert_eq!(counters.sums(|it| &it.requests), [0, 0, 4, 0]);
         assert_eq!(std::mem::align_of::<ThreadCounters>(), 128);
     }
 

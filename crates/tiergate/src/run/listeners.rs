@@ -1,5 +1,6 @@
 //! The listeners that are open: one socket for each thread that accepts and each address. A reload opens and closes them.
 
+use super::quic_listeners::{self, Bound, OpenQuic, Quic};
 use crate::config::meant::{Listener, Policy};
 use crate::kernel;
 use crate::lanes::Lanes;
@@ -26,6 +27,15 @@ pub(super) struct Listen {
     pub(super) stop: watch::Receiver<bool>,
 }
 
+/// What a thread is asked to do.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// To accept connections.
+    Listen(Box<Listen>),
+    /// The same over QUIC.
+    Quic(Box<OpenQuic>),
+}
+
 /// A listener in force.
 #[derive(Debug)]
 struct Open {
@@ -37,6 +47,8 @@ struct Open {
     stop: watch::Sender<bool>,
     /// The same sockets once more, for a successor.
     sockets: Vec<TcpListener>,
+    /// Its UDP side, while it has one.
+    quic: Option<Quic>,
 }
 
 /// The listeners of a policy with all done that can fail: by address, with certificates read, and the
@@ -44,6 +56,8 @@ struct Open {
 pub(super) struct Prepared {
     in_force: HashMap<SocketAddr, InForce>,
     fresh: HashMap<SocketAddr, (Vec<TcpListener>, bool)>,
+    /// The UDP sockets of those that are to have them and do not yet.
+    quic: HashMap<SocketAddr, Bound>,
     /// Those at which the kernel judges first requests.
     deferred: Vec<SocketAddr>,
 }
@@ -52,20 +66,23 @@ pub(super) struct Prepared {
 #[derive(Debug)]
 pub(super) struct Listeners {
     shared: Arc<Shared>,
-    threads: Vec<mpsc::UnboundedSender<Listen>>,
+    threads: Vec<mpsc::UnboundedSender<Order>>,
     open: HashMap<SocketAddr, Open>,
     /// Sockets passed on by systemd or by a former process (LISTEN_FDS) that no policy has named yet.
     inherited: Vec<TcpListener>,
+    /// Another process serves until this one does, and has UDP ports of its own until it has gone.
+    has_predecessor: bool,
 }
 
 impl Listeners {
-    /// None yet. `inherited`: the sockets that were passed on.
+    /// None yet. `inherited`: the sockets that were passed on; `has_predecessor`: by a process that serves until this one does.
     pub(super) fn new(
         shared: Arc<Shared>,
-        threads: Vec<mpsc::UnboundedSender<Listen>>,
+        threads: Vec<mpsc::UnboundedSender<Order>>,
         inherited: Vec<TcpListener>,
+        has_predecessor: bool,
     ) -> Listeners {
-        Listeners { shared, threads, open: HashMap::new(), inherited }
+        Listeners { shared, threads, open: HashMap::new(), inherited, has_predecessor }
     }
 
     /// Reads the certificates of a policy's listeners, and binds those that are not open yet.
@@ -73,7 +90,7 @@ impl Listeners {
     /// # Errors
     /// A certificate cannot be used, or an address cannot be bound.
     pub(super) fn prepare(&mut self, policy: &Policy) -> anyhow::Result<Prepared> {
-        let (mut in_force, mut fresh) = (HashMap::new(), HashMap::new());
+        let (mut in_force, mut fresh, mut quic) = (HashMap::new(), HashMap::new(), HashMap::new());
         for listener in &policy.listeners {
             let address = listener.address;
             let settings = InForce::new(listener.clone());
@@ -86,8 +103,17 @@ impl Listeners {
                 let sockets = sockets.with_context(|| format!("cannot listen on {address}"))?;
                 fresh.insert(address, sockets);
             }
+            let known = self.open.get(&address);
+            if listener.http3 && known.is_none_or(|known| known.quic.is_none()) {
+                // Once it had any, connections that still go on may hold the address; and a predecessor does.
+                let may_wait = known.is_some() || self.has_predecessor;
+                let bound = quic_listeners::bind(address, self.threads.len(), may_wait);
+                let bound =
+                    bound.with_context(|| format!("cannot listen on {address} by UDP, for HTTP/3"));
+                quic.insert(address, bound?);
+            }
         }
-        Ok(Prepared { in_force, fresh, deferred: kernel::deferred(policy) })
+        Ok(Prepared { in_force, fresh, quic, deferred: kernel::deferred(policy) })
     }
 
     /// Closes the listeners that the policy in force no longer has, gives each other one its new settings,
@@ -101,7 +127,15 @@ impl Listeners {
             }
             stays
         });
-        for (address, settings) in prepared.in_force {
+        for (address, mut settings) in prepared.in_force {
+            let quic = prepared.quic.remove(&address).map(|bound| (Quic::new(address), bound));
+            let old = self.open.get_mut(&address).and_then(|open| open.quic.take());
+            // Dropped, it stops.
+            let quic = match settings.listener.http3 {
+                true => quic.map(|(quic, bound)| (quic, Some(bound))).or(old.map(|it| (it, None))),
+                false => None,
+            };
+            settings.alt_svc = quic.as_ref().map(|(quic, _)| quic.alt_svc.clone());
             let wanted = Wanted { dscp, deferred: prepared.deferred.contains(&address) };
             match self.open.get(&address) {
                 Some(known) => {
@@ -115,6 +149,13 @@ impl Listeners {
                     let open = self.start(settings, sockets, is_own, wanted);
                     self.open.insert(address, open);
                 }
+            }
+            if let Some((quic, bound)) = quic {
+                let open = self.open.get_mut(&address).expect("just opened");
+                if let Some(bound) = bound {
+                    quic.start(bound, &open.settings, &self.threads, &self.shared);
+                }
+                open.quic = Some(quic);
             }
         }
     }
@@ -199,16 +240,16 @@ impl Listeners {
         let kept = sockets.iter().filter_map(|it| it.try_clone().ok()).collect();
         for (thread, socket) in self.threads.iter().cycle().zip(sockets) {
             // A thread is gone only when the process ends.
-            let _ = thread.send(Listen {
+            let _ = thread.send(Order::Listen(Box::new(Listen {
                 socket,
                 settings: settings.clone(),
                 present: Present::listener(&self.shared),
                 wanted: wanted.subscribe(),
                 program: of_first.take(),
                 stop: stop.subscribe(),
-            });
+            })));
         }
-        Open { settings, wanted, program, is_own, stop, sockets: kept }
+        Open { settings, wanted, program, is_own, stop, sockets: kept, quic: None }
     }
 }
 

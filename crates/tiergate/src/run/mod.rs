@@ -7,6 +7,7 @@ mod govern;
 mod listeners;
 mod open_files;
 mod process;
+mod quic_listeners;
 mod threads;
 mod unused;
 mod upgrade;
@@ -21,7 +22,7 @@ use crate::shared::{self, Config, Shared};
 use crate::{admin, clock, listen, timers};
 use anyhow::{Context, anyhow};
 use govern::Signals;
-use listeners::{Listen, Listeners};
+use listeners::{Listen, Listeners, Order};
 use process::{load_observed, observe, open_log, warn};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -79,7 +80,9 @@ where
         let unset = shared.lanes.set(lanes);
         debug_assert!(unset.is_ok(), "the process starts once");
     }
-    let mut listeners = Listeners::new(shared.clone(), orders, passed_on.listeners);
+    let has_predecessor = passed_on.predecessor.is_some();
+    let mut listeners =
+        Listeners::new(shared.clone(), orders, passed_on.listeners, has_predecessor);
     let prepared = listeners.prepare(&shared.config.load().policy)?;
     if passed_on.predecessor.is_some() {
         // It serves until this process does: there is time to look up the names of servers.
@@ -210,7 +213,13 @@ async fn serve(index: usize, thread: Thread, shared: Arc<Shared>) {
             Some(order) = orders.recv() => order,
             () = &mut stopped => break,
         };
-        let Listen { socket, settings, present, wanted, program, mut stop } = order;
+        let Listen { socket, settings, present, wanted, program, mut stop } = match order {
+            Order::Listen(listen) => *listen,
+            Order::Quic(quic) => {
+                tokio::spawn(quic_listeners::carry_out(*quic));
+                continue;
+            }
+        };
         tokio::spawn(async move {
             let stop = async move {
                 // The sender is dropped only when the listener is.

@@ -3,7 +3,7 @@
 //! Each thread has listening sockets of its own, in the order of the threads, and a connection stays where the kernel put it. With lanes, the kernel puts it where it belongs, as far as it
 //! can tell; the rest is handed over.
 
-use super::listeners::Listen;
+use super::listeners::Order;
 use crate::config::meant::{LaneSettings, Policy};
 use crate::lanes::{Begins, Lanes};
 use tokio::sync::mpsc;
@@ -14,7 +14,7 @@ pub(super) struct Thread {
     pub(super) name: String,
     pub(super) role: Role,
     /// The sockets that it is to accept from.
-    pub(super) orders: mpsc::UnboundedReceiver<Listen>,
+    pub(super) orders: mpsc::UnboundedReceiver<Order>,
     /// The connections that another thread has accepted for it; `None`: there is no such thread.
     pub(super) begins: Option<Begins>,
 }
@@ -29,7 +29,7 @@ pub(super) enum Role {
 }
 
 /// Who orders threads to accept: one sender each.
-pub(super) type Orders = Vec<mpsc::UnboundedSender<Listen>>;
+pub(super) type Orders = Vec<mpsc::UnboundedSender<Order>>;
 
 /// How many threads a policy has.
 pub(super) fn count(policy: &Policy) -> usize {

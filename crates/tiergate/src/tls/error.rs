@@ -9,7 +9,7 @@ use std::path::Path;
 pub struct TlsError(String);
 
 impl TlsError {
-    pub(super) fn new(message: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
         TlsError(message.into())
     }
 

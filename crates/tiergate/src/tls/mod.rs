@@ -25,6 +25,7 @@ use crate::stream::ClientStream;
 use crate::timers::Timer;
 use names::ByName;
 use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
 use rustls::server::{ProducesTickets, ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::{ServerConfig, ServerConnection};
 use std::io;
@@ -126,6 +127,11 @@ pub fn is_http2(stream: &TlsStream<TcpStream>) -> bool {
     stream.get_ref().1.alpn_protocol() == Some(b"h2")
 }
 
+/// The name in a client's verified certificate, as [`client_name`] has it.
+pub fn certificate_name(certificate: &CertificateDer<'_>) -> Option<Arc<str>> {
+    client::name(certificate).map(Into::into)
+}
+
 /// The server name that the client asked for.
 pub fn server_name(stream: &TlsStream<TcpStream>) -> Option<&str> {
     stream.get_ref().1.server_name()
@@ -140,7 +146,7 @@ pub fn has_client_certificate(stream: &TlsStream<TcpStream>) -> bool {
 /// it. Not free: once a connection.
 pub fn client_name(stream: &TlsStream<TcpStream>) -> Option<Arc<str>> {
     let chain = stream.get_ref().1.peer_certificates()?;
-    client::name(chain.first()?).map(Into::into)
+    certificate_name(chain.first()?)
 }
 
 impl ClientStream for TlsStream<TcpStream> {

@@ -438,7 +438,7 @@ impl<S: ClientStream> Client for Http1<'_, S> {
             return Ok(());
         }
         let mut values = [Vec::new(), Vec::new()];
-        let mut extra = ArrayVec::<Field<'_>, 5>::new();
+        let mut extra = ArrayVec::<Field<'_>, 6>::new();
         if let Some(limit) = &answer.limit {
             values = [buffers::text(), buffers::text()];
             limit.put_policy(&mut values[0]);
@@ -451,6 +451,11 @@ impl<S: ClientStream> Client for Http1<'_, S> {
         }
         for (name, value) in answer.cache_control() {
             extra.push(Field { name: name.as_bytes(), value: value.as_bytes() });
+        }
+        if let Some(value) = self.input.peer.alt_svc.as_ref().and_then(|it| it.value())
+            && !fields.fields().iter().any(|it| it.name.eq_ignore_ascii_case(b"alt-svc"))
+        {
+            extra.push(Field { name: b"Alt-Svc", value: value.as_bytes() });
         }
         let may_keep = facts.keep && self.is_sent() && !answer.draining;
         self.keep = date::with_line(|date_line| {

@@ -1,13 +1,13 @@
 //! A client connection over HTTP/2: it accepts streams, and knows when to end.
 
+use super::incoming::io_error;
 use super::payload::Payload;
 use super::side;
-use super::tally::Tally;
-use super::upload::io_error;
-use super::window;
 use super::wire::Wire;
 use crate::buffers::Buffer;
 use crate::client::peer::Peer;
+use crate::client::streams::tally::{Tally, resets_max};
+use crate::client::streams::window;
 use crate::connections::Connection as OpenConnection;
 use crate::shared::{Config, Shared};
 use crate::stream::ClientStream;
@@ -40,15 +40,6 @@ const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Bytes that are read meanwhile.
 const GOODBYE_BYTES_MAX: usize = 256 * 1024;
-
-/// Streams that a client may begin and reset, beyond those that were answered. Each was wasted work, at
-/// the origin too: a browser that leaves a page resets what is open, an attack goes on.
-fn resets_max(config: &Config) -> u32 {
-    config.policy.limits.http2_streams_max.saturating_mul(2).max(RESETS_MAX_LEAST)
-}
-
-/// At least so many, where the policy allows only a few streams.
-const RESETS_MAX_LEAST: u32 = 64;
 
 /// Serves a connection until either side ends it. `early` was read already and begins with the
 /// preface, or `None` if nothing was read; `timer` runs for the preface.

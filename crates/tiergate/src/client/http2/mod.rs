@@ -12,15 +12,11 @@
 //! less those that the origin answered.
 
 mod connection;
-mod head;
-mod parking;
+mod incoming;
 mod payload;
 mod response;
 mod side;
-mod tally;
 mod tunnel;
-mod upload;
-mod window;
 mod wire;
 
 pub use connection::serve;

@@ -1,111 +1,11 @@
-//! Answers as HTTP/2 has them: the origin's, and ours.
+//! Answers of ours as HTTP/2 has them.
 
 use super::payload::Payload;
-use crate::grpc;
-use crate::request::answer::AnswerHead;
-use crate::request::body::AnswerBody;
-use crate::respond;
-use bytes::Bytes;
+use crate::client::streams::answer;
 use h2::server::SendResponse;
-use http::header::{
-    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue,
-    LOCATION, SEC_WEBSOCKET_ACCEPT, SET_COOKIE, VIA,
-};
-use http::{Response, StatusCode};
+use http::StatusCode;
+use http::header::HeaderMap;
 use std::sync::Arc;
-use std::time::SystemTime;
-use tiergate_core::request::Field;
-use tiergate_wire::http1::{self, ResponseHead};
-
-/// The head of an origin's answer, with what is added to it; `None`: HTTP/2 has no words for it.
-pub(super) fn translate(answer: &AnswerHead<'_, '_>) -> Option<Response<()>> {
-    let mut headers = headers(answer)?;
-    if answer.lacks_date() {
-        let now = httpdate::fmt_http_date(SystemTime::now());
-        headers.append(DATE, HeaderValue::try_from(now).ok()?);
-    }
-    if answer.policy.forwarding.via {
-        headers.append(VIA, HeaderValue::from_static("1.1 tiergate"));
-    }
-    if let Some(cookie) = &answer.cookie {
-        headers.append(SET_COOKIE, HeaderValue::try_from(cookie).expect("ours is ASCII"));
-    }
-    for (name, value) in answer.cache_control() {
-        headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
-    }
-    if let Some(location) = &answer.location {
-        headers.insert(LOCATION, HeaderValue::from_bytes(location).ok()?);
-    }
-    if let Some(limit) = &answer.limit {
-        limit.append_to(&mut headers);
-    }
-    if answer.head.upgrade {
-        // It was asked for by CONNECT, and shows nothing by a key.
-        headers.remove(SEC_WEBSOCKET_ACCEPT);
-        return Some(response(StatusCode::OK, headers));
-    }
-    Some(response(StatusCode::from_u16(answer.head.status).ok()?, headers))
-}
-
-/// Whether the origin has agreed to a WebSocket as it should, or has not at all.
-///
-/// # Errors
-/// What is wrong: to the client any 2xx would be the beginning of its tunnel.
-pub(super) fn check_websocket(answer: &AnswerHead<'_, '_>, key: &str) -> Result<(), &'static str> {
-    if !answer.head.upgrade {
-        let is_success = (200..300).contains(&answer.head.status);
-        return if is_success { Err("the origin has not agreed to a WebSocket") } else { Ok(()) };
-    }
-    let mut fields = answer.fields.fields().iter();
-    let shown = fields.find(|it| it.name.eq_ignore_ascii_case(b"sec-websocket-accept"));
-    match shown.is_some_and(|it| it.value == respond::accept(key.as_bytes()).as_bytes()) {
-        true => Ok(()),
-        false => Err("the origin has not understood what WebSocket was asked for"),
-    }
-}
-
-/// The origin's fields. Their values share one copy of the head's bytes.
-fn headers(answer: &AnswerHead<'_, '_>) -> Option<HeaderMap> {
-    let ResponseHead { len, .. } = *answer.head;
-    let shared = Bytes::copy_from_slice(&answer.bytes[..len]);
-    // Three more: length, date and via.
-    let mut headers = HeaderMap::with_capacity(answer.fields.fields().len() + 3);
-    for Field { name, value } in http1::response_fields(answer.fields) {
-        let value = match value.is_empty() {
-            true => HeaderValue::from_static(""),
-            false => {
-                let start = value.as_ptr() as usize - answer.bytes.as_ptr() as usize;
-                HeaderValue::from_maybe_shared(shared.slice(start..start + value.len())).ok()?
-            }
-        };
-        headers.append(HeaderName::from_bytes(name).ok()?, value);
-    }
-    if let Some(len) = http1::response_length(answer.head) {
-        headers.append(CONTENT_LENGTH, HeaderValue::from(len));
-    }
-    Some(headers)
-}
-
-/// The trailers of a body that has ended.
-pub(super) fn trailers(body: &AnswerBody) -> Option<HeaderMap> {
-    let trailers: HeaderMap = body
-        .chunks()?
-        .trailers()
-        .filter_map(|field| {
-            let name = HeaderName::from_bytes(field.name).ok()?;
-            Some((name, HeaderValue::from_bytes(field.value).ok()?))
-        })
-        .collect();
-    (!trailers.is_empty()).then_some(trailers)
-}
-
-/// A head.
-pub(super) fn response(status: StatusCode, headers: HeaderMap) -> Response<()> {
-    let mut response = Response::new(());
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    response
-}
 
 /// Answers with an error of ours; `why` says what was wrong, without repeating what the client sent.
 pub(super) fn send_error(
@@ -114,30 +14,13 @@ pub(super) fn send_error(
     why: &str,
     head_only: bool,
 ) {
-    let body = respond::error_body(status, why);
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    let (headers, body) = answer::error(status, why);
     send(respond, status, headers, body.into(), head_only);
 }
 
 /// Answers a call by gRPC with an error of ours.
 pub(super) fn send_call_error(respond: &mut SendResponse<Payload>, status: u16, why: &str) {
-    let mut headers = call_status(status, why);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    send(respond, 200, headers, "".into(), false);
-}
-
-/// The status of a call that fails like an answer with this status of HTTP.
-pub(super) fn call_status(status: u16, why: &str) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    let code = HeaderValue::from(u16::from(grpc::status_of(status)));
-    headers.insert(HeaderName::from_static("grpc-status"), code);
-    if let Ok(why) = HeaderValue::from_str(why) {
-        headers.insert(HeaderName::from_static("grpc-message"), why);
-    }
-    headers
+    send(respond, 200, answer::call_error(status, why), "".into(), false);
 }
 
 /// Sends an answer of ours. What fails here fails because the stream is gone: there is no client to
@@ -151,7 +34,7 @@ pub(super) fn send(
 ) {
     let status = StatusCode::from_u16(status).expect("ours are statuses");
     let ends = head_only || body.is_empty();
-    if let Ok(mut sending) = respond.send_response(response(status, headers), ends)
+    if let Ok(mut sending) = respond.send_response(answer::response(status, headers), ends)
         && !ends
     {
         let _ = sending.send_data(Payload::Text(body, 0), true);

@@ -1,16 +1,17 @@
 //! A stream as the client's side of one request.
 
-use super::head::Head;
-use super::parking::Parked;
 use super::payload::{Held, Payload};
 use super::response;
-use super::tally::{Ended, Tally};
 use super::tunnel::Tunnel;
-use super::upload::{Upload, io_error};
 use crate::budget::Allowance;
 use crate::buffers::Buffer;
 use crate::client::peer::Peer;
 use crate::client::seam::{Client, Gathered};
+use crate::client::streams::answer;
+use crate::client::streams::head::Head;
+use crate::client::streams::parking::Parked;
+use crate::client::streams::tally::{Ended, Tally};
+use crate::client::streams::upload::Upload;
 use crate::client::tunnel;
 use crate::config::meant::{RefusalConnection, Timeouts};
 use crate::observe::counters::Protocol;
@@ -66,7 +67,7 @@ struct Http2<'t> {
     tally: &'t Tally,
     timer: Timer,
     head: Head,
-    upload: Upload,
+    upload: Upload<RecvStream>,
     /// The upload's room, while it may stand still.
     parked: Option<Parked<'t>>,
     respond: SendResponse<Payload>,
@@ -116,8 +117,7 @@ impl<'t> Http2<'t> {
         outbox: &mut Outbox,
         ends: Option<&AnswerBody>,
     ) -> Result<Poll<()>, Fault> {
-        let is_all =
-            outbox.is_empty() && ends.is_some_and(|body| response::trailers(body).is_none());
+        let is_all = outbox.is_empty() && ends.is_some_and(|body| answer::trailers(body).is_none());
         let sending = self.respond.send_response(response, is_all).map_err(|_| Fault::gone())?;
         self.sending = Some(sending);
         outbox.begin();
@@ -161,7 +161,7 @@ impl<'t> Http2<'t> {
         self.is_over = true;
         self.timer.arm(time.saturating_mul(u32::try_from(self.tally.live()).unwrap_or(u32::MAX)));
         let sending = self.sending.as_mut().expect("the head was sent");
-        let trailers = response::trailers(body);
+        let trailers = answer::trailers(body);
         if payload.is_some() || trailers.is_none() {
             let payload = payload.unwrap_or_default();
             sending.send_data(payload, trailers.is_none()).map_err(|_| Fault::gone())?;
@@ -236,7 +236,7 @@ impl Client for Http2<'_> {
 
     async fn invite_body(&mut self, _: &RequestFacts, _: &Timeouts) -> io::Result<()> {
         if self.upload.gathered_len() == 0 {
-            let response = response::response(StatusCode::CONTINUE, HeaderMap::new());
+            let response = answer::response(StatusCode::CONTINUE, HeaderMap::new());
             // It fails if the stream is gone, which reading tells.
             let _ = self.respond.send_informational(response);
         }
@@ -259,7 +259,7 @@ impl Client for Http2<'_> {
     }
 
     fn poll_gather(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.upload.poll_more(context).map_err(io_error)
+        self.upload.poll_more(context)
     }
 
     fn spool(&mut self, spool: Box<Spool>, facts: &RequestFacts, body_max: u64) {
@@ -359,16 +359,13 @@ impl Client for Http2<'_> {
         false
     }
 
-    fn put_head(
-        &mut self,
-        answer: &AnswerHead<'_, '_>,
-        _: &mut Vec<u8>,
-    ) -> Result<(), &'static str> {
+    fn put_head(&mut self, head: &AnswerHead<'_, '_>, _: &mut Vec<u8>) -> Result<(), &'static str> {
         if let Some(key) = self.head.websocket_key() {
-            response::check_websocket(answer, key)?;
+            answer::check_websocket(head, key)?;
         }
-        let response = response::translate(answer).ok_or("head that HTTP/2 cannot express")?;
-        match answer.is_final() || answer.head.upgrade {
+        let response = answer::translate(head, self.peer.alt_svc.as_deref());
+        let response = response.ok_or("head that HTTP/2 cannot express")?;
+        match head.is_final() || head.head.upgrade {
             true => self.response = Some(response),
             false => {
                 // It fails if the stream is gone, which reading tells.
@@ -456,7 +453,7 @@ impl Client for Http2<'_> {
             // A call has room for words behind what was sent of its answer.
             let told = matches!(why, Abort::Truncated | Abort::Unended)
                 && self.head.is_call()
-                && sending.send_trailers(response::call_status(502, BROKEN_OFF)).is_ok();
+                && sending.send_trailers(answer::call_status(502, BROKEN_OFF)).is_ok();
             if !told {
                 sending.send_reset(code);
             }

@@ -1,7 +1,7 @@
 //! A stream that has become a tunnel (RFC 8441): bytes both ways, as DATA frames.
 
+use super::incoming::io_error;
 use super::payload::{Held, Payload};
-use super::upload::io_error;
 use crate::buffers::{Buffer, SMALL};
 use bytes::{Buf, Bytes};
 use h2::{Reason, RecvStream, SendStream};

@@ -10,8 +10,8 @@
 //! |---|---|---|
 //! | the line | `h2` and the connection's loop, in the same task | never contended |
 
-use super::tally::Meter;
 use crate::buffers::Buffer;
+use crate::client::streams::tally::Meter;
 use crate::stream::ClientStream;
 use crate::timers::Timer;
 use std::io::{self, IoSlice};

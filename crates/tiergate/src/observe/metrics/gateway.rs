@@ -78,6 +78,11 @@ impl Readings<'_> {
         }
         page.counter("tls_handshakes_failed_total", "TLS handshakes that failed or timed out")
             .value(counters.sum(|it| &it.tls_failed));
+        page.counter(
+            "quic_retries_total",
+            "QUIC clients asked to prove their address first (Retry)",
+        )
+        .value(counters.sum(|it| &it.quic_retries));
         page.counter("proxy_headers_failed_total", "PROXY headers missing, malformed or late")
             .value(counters.sum(|it| &it.proxy_failed));
         page.counter("tunnels_opened_total", "Upgraded connections (WebSocket)")

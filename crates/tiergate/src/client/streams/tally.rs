@@ -10,6 +10,7 @@
 //! All tasks of a connection are on one thread: the atomics only say so to the compiler.
 
 use super::parking::Parking;
+use crate::shared::Config;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -19,7 +20,7 @@ use tiergate_core::mark::{Label, Mark, Marks};
 
 /// What a connection knows of its streams' tasks.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(in crate::client) struct Tally {
     live: AtomicUsize,
     /// Those of them whose body is read before they ask for a slot.
     gathering: AtomicUsize,
@@ -27,7 +28,7 @@ pub(super) struct Tally {
     resets: AtomicU32,
     closing: AtomicBool,
     /// Uploads that may stand still.
-    pub(super) parking: Parking,
+    pub(in crate::client) parking: Parking,
     /// Bytes that the connection has delivered.
     meter: Meter,
     /// Its label.
@@ -43,14 +44,14 @@ struct Marking {
 }
 
 /// Asks the system for the bytes that a connection has delivered, as far as it tells.
-pub(super) struct Meter {
+pub(in crate::client) struct Meter {
     ask: Box<dyn Fn() -> Option<u64> + Send + Sync>,
     set_label: Box<dyn Fn(Label) -> io::Result<()> + Send + Sync>,
 }
 
 impl Meter {
     /// `ask` says the bytes, `set_label` has its packets bear a label.
-    pub(super) fn new(
+    pub(in crate::client) fn new(
         ask: impl Fn() -> Option<u64> + Send + Sync + 'static,
         set_label: impl Fn(Label) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
@@ -66,7 +67,7 @@ impl fmt::Debug for Meter {
 
 /// How a stream's task has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(in crate::client) enum Ended {
     /// The client reset the stream, or left: wasted work.
     Reset,
     /// The origin's answer was passed on.
@@ -77,7 +78,7 @@ pub(super) enum Ended {
 }
 
 impl Tally {
-    pub(super) fn new(meter: Meter) -> Self {
+    pub(in crate::client) fn new(meter: Meter) -> Self {
         Tally {
             live: AtomicUsize::default(),
             gathering: AtomicUsize::default(),
@@ -90,7 +91,7 @@ impl Tally {
     }
 
     /// What the connection has delivered to all of its streams.
-    pub(super) fn delivered(&self) -> Option<Delivered> {
+    pub(in crate::client) fn delivered(&self) -> Option<Delivered> {
         let requests = u32::try_from(self.live()).unwrap_or(u32::MAX).max(1);
         Some(Delivered { bytes: (self.meter.ask)()?, requests })
     }
@@ -99,14 +100,14 @@ impl Tally {
     ///
     /// # Errors
     /// What the system says.
-    pub(super) fn mark(&self, mark: Mark) -> io::Result<bool> {
+    pub(in crate::client) fn mark(&self, mark: Mark) -> io::Result<bool> {
         let mut marking = self.marking();
         let label = marking.marks.begin(mark);
         self.set_label(&mut marking, label)
     }
 
     /// A stream's answer of this rank has ended.
-    pub(super) fn unmark(&self, rank: u16) {
+    pub(in crate::client) fn unmark(&self, rank: u16) {
         let mut marking = self.marking();
         if let Some(label) = marking.marks.end(rank) {
             // What fails here fails for the next answer that begins, which says so.
@@ -128,12 +129,12 @@ impl Tally {
     }
 
     /// A stream's task begins.
-    pub(super) fn begin(&self) {
+    pub(in crate::client) fn begin(&self) {
         self.live.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A stream's task has ended.
-    pub(super) fn end(&self, ended: Ended) {
+    pub(in crate::client) fn end(&self, ended: Ended) {
         self.live.fetch_sub(1, Ordering::Relaxed);
         let resets = self.resets.load(Ordering::Relaxed);
         let resets = match ended {
@@ -145,12 +146,12 @@ impl Tally {
     }
 
     /// The connection shall end after the streams that are open.
-    pub(super) fn close(&self) {
+    pub(in crate::client) fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
     }
 
     /// A stream's task begins to read its body before it asks for a slot, or that is over. Wakes the connection's task.
-    pub(super) fn gathers(&self, begins: bool) {
+    pub(in crate::client) fn gathers(&self, begins: bool) {
         match begins {
             true => self.gathering.fetch_add(1, Ordering::Relaxed),
             false => self.gathering.fetch_sub(1, Ordering::Relaxed),
@@ -159,25 +160,34 @@ impl Tally {
     }
 
     /// Tasks that have a slot or wait for one, or are about to.
-    pub(super) fn asking(&self) -> usize {
+    pub(in crate::client) fn asking(&self) -> usize {
         self.live() - self.gathering.load(Ordering::Relaxed)
     }
 
     /// Tasks that live.
-    pub(super) fn live(&self) -> usize {
+    pub(in crate::client) fn live(&self) -> usize {
         self.live.load(Ordering::Relaxed)
     }
 
     /// Resets that are not made up for by answers.
-    pub(super) fn resets(&self) -> u32 {
+    pub(in crate::client) fn resets(&self) -> u32 {
         self.resets.load(Ordering::Relaxed)
     }
 
     /// Whether a stream wants the connection to end.
-    pub(super) fn is_closing(&self) -> bool {
+    pub(in crate::client) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
     }
 }
+
+/// Streams that a client may begin and reset, beyond those that were answered. Each was wasted work, at
+/// the origin too: a browser that leaves a page resets what is open, an attack goes on.
+pub(in crate::client) fn resets_max(config: &Config) -> u32 {
+    config.policy.limits.http2_streams_max.saturating_mul(2).max(RESETS_MAX_LEAST)
+}
+
+/// At least so many, where the policy allows only a few streams.
+const RESETS_MAX_LEAST: u32 = 64;
 
 #[cfg(test)]
 mod tests {

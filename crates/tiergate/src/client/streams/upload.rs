@@ -1,6 +1,7 @@
 //! A request's body on its way from DATA frames to the origin: as it is if its length is known, else
 //! in chunks, with its trailers. Part of it may be gathered before the request asks for its slot.
 
+use super::incoming::Incoming;
 use crate::budget::Allowance;
 use crate::buffers::{self, Buffer, SMALL};
 use crate::origin::stream::OriginStream;
@@ -8,7 +9,6 @@ use crate::request::fault::{Fault, TOO_LARGE};
 use crate::request::spool::Spool;
 use crate::timers::Timer;
 use bytes::{Buf, Bytes};
-use h2::RecvStream;
 use http::HeaderMap;
 use std::io::{self, IoSlice, Write};
 use std::pin::Pin;
@@ -31,10 +31,10 @@ enum Stage {
 
 /// A request's body, and its head once that goes to the origin.
 #[derive(Debug)]
-pub(super) struct Upload {
-    body: RecvStream,
+pub(in crate::client) struct Upload<B> {
+    body: B,
     /// What was gathered of the body and goes first. Copied, so that neither the connection's window nor
-    /// a larger read of `h2` is held by it.
+    /// a larger read of the protocol's crate is held by it.
     gathered: Option<Buffer>,
     /// What was read after that, and not copied: the client may not replace it yet.
     first: Option<Bytes>,
@@ -42,7 +42,7 @@ pub(super) struct Upload {
     /// Its length, where that is known.
     len: Option<u64>,
     /// What is left when all was read stays here.
-    pub(super) holds_end: bool,
+    pub(in crate::client) holds_end: bool,
     stage: Stage,
     /// Goes before `data`: the head, or the frame of a chunk; from `lead_at` on.
     lead: Vec<u8>,
@@ -59,8 +59,8 @@ pub(super) struct Upload {
     spool: Option<Box<Spool>>,
 }
 
-impl Upload {
-    pub(super) fn new(body: RecvStream) -> Self {
+impl<B: Incoming> Upload<B> {
+    pub(in crate::client) fn new(body: B) -> Self {
         Upload {
             body,
             gathered: None,
@@ -81,7 +81,7 @@ impl Upload {
     }
 
     /// Takes in what has come together with the head.
-    pub(super) fn poll_early(&mut self, context: &mut Context<'_>) {
+    pub(in crate::client) fn poll_early(&mut self, context: &mut Context<'_>) {
         if self.first.is_none() {
             // A failure shows again when more is read.
             let _ = self.poll_more(context);
@@ -89,10 +89,13 @@ impl Upload {
     }
 
     /// Reads the next frame, which goes after what was gathered.
-    pub(super) fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
+    pub(in crate::client) fn poll_more(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         if self.stage == Stage::Data {
-            match ready!(self.body.poll_data(context)) {
-                Some(data) => self.first = Some(data?),
+            match ready!(self.body.poll_data(context))? {
+                Some(data) => self.first = Some(data),
                 None => self.stage = Stage::Trailers,
             }
         }
@@ -100,18 +103,18 @@ impl Upload {
     }
 
     /// Whether all of the body was read from the client.
-    pub(super) fn is_read(&self) -> bool {
-        self.stage != Stage::Data || self.body.is_end_stream()
+    pub(in crate::client) fn is_read(&self) -> bool {
+        self.stage != Stage::Data || self.body.is_ended()
     }
 
     /// Bytes that were read and do not go to the origin yet.
-    pub(super) fn gathered_len(&self) -> usize {
+    pub(in crate::client) fn gathered_len(&self) -> usize {
         let gathered = self.gathered.as_ref().map_or(0, |buffer| buffer.content().len());
         gathered + self.first.as_ref().map_or(0, Bytes::len)
     }
 
     /// Copies what was read last, and lets the client replace it; `false` if there is no memory left.
-    pub(super) fn gather(&mut self, most: usize, allowance: &Allowance<'_>) -> bool {
+    pub(in crate::client) fn gather(&mut self, most: usize, allowance: &Allowance<'_>) -> bool {
         let Some(data) = &self.first else { return true };
         if data.is_empty() {
             // A frame may be empty: it needs no room, and there may be no buffer yet.
@@ -133,14 +136,13 @@ impl Upload {
         }
         let buffer = self.gathered.as_mut().expect("just made");
         buffer.append(data);
-        // An error means that the stream is gone, which reading tells.
-        let _ = self.body.flow_control().release_capacity(data.len());
+        self.body.release(data.len());
         self.first = None;
         true
     }
 
     /// The body is next to go to the origin, framed so; `total_max`: bytes of the longest that is taken.
-    pub(super) fn begin(&mut self, framing: Framing, total_max: u64) {
+    pub(in crate::client) fn begin(&mut self, framing: Framing, total_max: u64) {
         self.chunked = framing == Framing::Chunked;
         self.len = match framing {
             Framing::Length(len) => Some(len),
@@ -153,49 +155,49 @@ impl Upload {
     }
 
     /// What the client sends through a tunnel: what has come already, and the rest.
-    pub(super) fn tunnel(&mut self) -> (Bytes, &mut RecvStream) {
+    pub(in crate::client) fn tunnel(&mut self) -> (Bytes, &mut B) {
         (self.first.take().unwrap_or_default(), &mut self.body)
     }
 
     /// What was gathered and all that follows goes to a file; the body has begun.
-    pub(super) fn begin_spool(&mut self, spool: Box<Spool>) {
+    pub(in crate::client) fn begin_spool(&mut self, spool: Box<Spool>) {
         self.spool = Some(spool);
     }
 
     /// Whether the head is to go by itself: a file is next.
-    pub(super) fn is_spooled(&self) -> bool {
+    pub(in crate::client) fn is_spooled(&self) -> bool {
         self.spool.is_some()
     }
 
     /// Puts the request's head in front; nothing may have been polled before.
-    pub(super) fn put_head(&mut self, head: &[u8]) {
+    pub(in crate::client) fn put_head(&mut self, head: &[u8]) {
         self.lead.clear();
         self.lead.extend_from_slice(head);
         self.lead_at = 0;
     }
 
     /// Whether the whole body has been handed on.
-    pub(super) fn is_done(&self) -> bool {
+    pub(in crate::client) fn is_done(&self) -> bool {
         self.stage == Stage::Done { refused: false } && self.spool.is_none()
     }
 
     /// Whether there is no more to be done: the body has been handed on or the origin takes no more.
-    pub(super) fn is_over(&self) -> bool {
+    pub(in crate::client) fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Done { .. })
     }
 
     /// Bytes of the body that were read.
-    pub(super) fn total(&self) -> u64 {
+    pub(in crate::client) fn total(&self) -> u64 {
         self.passed + self.gathered_len() as u64
     }
 
     /// Whether it is the client's turn: all that was read has been taken.
-    pub(super) fn is_dry(&self) -> bool {
+    pub(in crate::client) fn is_dry(&self) -> bool {
         self.has_passed_all() && self.spool.as_ref().is_none_or(|spool| spool.awaits_bytes())
     }
 
     /// Whether all was read, and the end of it is held.
-    pub(super) fn is_end_held(&self) -> bool {
+    pub(in crate::client) fn is_end_held(&self) -> bool {
         // The client may say later that what was read is all.
         let is_all = self.stage == Stage::Read || self.len.is_some_and(|len| self.passed >= len);
         self.holds_end && is_all && !self.is_over()
@@ -213,7 +215,7 @@ impl Upload {
     ///
     /// # Errors
     /// The client's. `timer` is armed anew with `patience` at every step.
-    pub(super) fn poll(
+    pub(in crate::client) fn poll(
         &mut self,
         origin: &mut OriginStream,
         timer: &Timer,
@@ -249,7 +251,7 @@ impl Upload {
     ///
     /// # Errors
     /// The client's, or the file's. `timer` is armed anew with `patience` at every step.
-    pub(super) fn poll_spool(
+    pub(in crate::client) fn poll_spool(
         &mut self,
         timer: &Timer,
         patience: Duration,
@@ -293,7 +295,7 @@ impl Upload {
 
     /// Takes the next frame over.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Result<Poll<()>, Fault> {
-        let failed = |error: h2::Error| Fault::Client(io_error(error));
+        let failed = Fault::Client;
         if let Some(gathered) = self.gathered.take() {
             self.take(Bytes::from_owner(gathered))?;
             self.owed = 0;
@@ -384,18 +386,9 @@ impl Upload {
     fn moved(&mut self, of_lead: usize, of_data: usize) {
         self.lead_at += of_lead;
         self.data.advance(of_data);
-        // The client may send so much more: its body flows as it is taken. An error means that the stream
-        // is gone, which reading tells.
+        // The client may send so much more: its body flows as it is taken.
         let taken = of_data.min(self.owed);
         self.owed -= taken;
-        let _ = self.body.flow_control().release_capacity(taken);
-    }
-}
-
-/// What the connection's failure is in terms of I/O.
-pub(super) fn io_error(error: h2::Error) -> io::Error {
-    match error.is_io() {
-        true => error.into_io().expect("just asked"),
-        false => io::Error::new(io::ErrorKind::ConnectionReset, error),
+        self.body.release(taken);
     }
 }

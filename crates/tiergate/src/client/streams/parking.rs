@@ -21,7 +21,7 @@ const WITHIN: u32 = window::CONNECTION / window::STREAM - 1;
 
 /// The uploads of a connection that may stand still.
 #[derive(Debug, Default)]
-pub(super) struct Parking {
+pub(in crate::client) struct Parking {
     parked: AtomicU32,
     rooms: AtomicU32,
     connection: Mutex<Option<Waker>>,
@@ -29,14 +29,14 @@ pub(super) struct Parking {
 
 /// An upload that may stand still. Dropped, its room goes back.
 #[derive(Debug)]
-pub(super) struct Parked<'p> {
+pub(in crate::client) struct Parked<'p> {
     parking: &'p Parking,
     room: Option<Reserved>,
 }
 
 impl Parking {
     /// An upload goes on after its request has been decided about.
-    pub(super) fn park(&self, allowance: &Allowance<'_>) -> Parked<'_> {
+    pub(in crate::client) fn park(&self, allowance: &Allowance<'_>) -> Parked<'_> {
         let before = self.parked.fetch_add(1, Ordering::Relaxed);
         let all = Allowance { own_max: usize::MAX, ..*allowance };
         let wanted = before >= WITHIN;
@@ -49,20 +49,20 @@ impl Parking {
     }
 
     /// How large the connection's window is to be.
-    pub(super) fn window(&self) -> u32 {
+    pub(in crate::client) fn window(&self) -> u32 {
         let more = self.rooms.load(Ordering::Relaxed).saturating_mul(window::STREAM);
         window::CONNECTION.saturating_add(more).min(WINDOW_MAX)
     }
 
     /// Wakes the connection's task when the window changes, or a stream begins or ends to gather its body.
-    pub(super) fn watch(&self, context: &Context<'_>) {
+    pub(in crate::client) fn watch(&self, context: &Context<'_>) {
         let mut waker = self.connection.lock().expect("no code panics while it holds the waker");
         if !waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
             *waker = Some(context.waker().clone());
         }
     }
 
-    pub(super) fn wake(&self) {
+    pub(in crate::client) fn wake(&self) {
         let waker =
             self.connection.lock().expect("no code panics while it holds the waker").clone();
         waker.into_iter().for_each(Waker::wake);

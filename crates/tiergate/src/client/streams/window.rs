@@ -2,8 +2,8 @@
 
 /// Bytes of a stream's body that a client may send before the origin has taken any. Sixteen frames:
 /// an upload over 50 ms of distance still runs at 5 MB/s.
-pub(super) const STREAM: u32 = 256 * 1024;
+pub(crate) const STREAM: u32 = 256 * 1024;
 
 /// The same for all streams of a connection. This is what a client can make us hold; but for uploads that
 /// stand still, which get room out of the memory for slow clients ([`super::parking`]).
-pub(super) const CONNECTION: u32 = 1024 * 1024;
+pub(crate) const CONNECTION: u32 = 1024 * 1024;

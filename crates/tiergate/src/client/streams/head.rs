@@ -10,7 +10,7 @@ use tiergate_wire::http1::{self, FieldTable, HeadError, HeadLimits, RequestHead}
 
 /// A request's head as it came by HTTP/2.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(in crate::client) struct Head {
     parts: Parts,
     /// Several cookie fields as the one that HTTP/1.1 has (RFC 9113 §8.2.3); `None` if there is at most
     /// one.
@@ -24,7 +24,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    pub(super) fn new(parts: Parts, ends: bool) -> Self {
+    pub(in crate::client) fn new(parts: Parts, ends: bool) -> Self {
         let fields = parts.headers.iter();
         let fields = fields.map(|(name, value)| name.as_str().len() + value.len() + 4);
         let target = parts.uri.path_and_query().map_or(0, |target| target.as_str().len());
@@ -36,27 +36,27 @@ impl Head {
         Head { cookies: joined_cookies(&parts.headers), parts, websocket_key, ends, len }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::client) fn len(&self) -> usize {
         self.len
     }
 
     /// Whether it is a call by gRPC.
-    pub(super) fn is_call(&self) -> bool {
+    pub(in crate::client) fn is_call(&self) -> bool {
         let kind = self.parts.headers.get(http::header::CONTENT_TYPE);
         kind.is_some_and(|kind| grpc::is_type(kind.as_bytes()))
     }
 
     /// The key by which the origin shows that it has understood, of a request that asks for a WebSocket.
-    pub(super) fn websocket_key(&self) -> Option<&str> {
+    pub(in crate::client) fn websocket_key(&self) -> Option<&str> {
         self.websocket_key.as_deref()
     }
 
-    pub(super) fn is_head_method(&self) -> bool {
+    pub(in crate::client) fn is_head_method(&self) -> bool {
         self.parts.method == http::Method::HEAD
     }
 
     /// Method and target.
-    pub(super) fn request_line(&self) -> (&[u8], &[u8]) {
+    pub(in crate::client) fn request_line(&self) -> (&[u8], &[u8]) {
         (self.parts.method.as_str().as_bytes(), self.target())
     }
 
@@ -68,7 +68,7 @@ impl Head {
     ///
     /// # Errors
     /// What to answer.
-    pub(super) fn read<'b>(
+    pub(in crate::client) fn read<'b>(
         &'b self,
         limits: &HeadLimits,
         table: &mut FieldTable<'b>,

@@ -1,0 +1,233 @@
+//! A client connection over HTTP/3: it accepts streams, and knows when to end.
+
+use super::line::Line;
+use super::side;
+use super::transport::Transport;
+use crate::client::peer::Peer;
+use crate::client::streams::tally::{Meter, Tally, resets_max};
+use crate::client::streams::window;
+use crate::connections::Connection as OpenConnection;
+use crate::shared::Shared;
+use crate::timers::{TICK, Timer};
+use bytes::Bytes;
+use h3::error::Code;
+use h3::server::{Connection, RequestResolver};
+use quinn::VarInt;
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// How long a connection that has nothing more to say waits for the client to go.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// How long requests are still taken that left before the client can have heard that the connection ends: two round trips,
+/// within these bounds.
+const GRACE: (Duration, Duration) = (TICK, Duration::from_secs(1));
+
+/// A request and the way its answer goes.
+type Accepted = (RequestResolver<Transport, Bytes>, Arc<Line>);
+
+/// Serves a connection until either side ends it. `timer` runs for its beginning.
+pub async fn serve(
+    quic: quinn::Connection,
+    peer: Box<Peer>,
+    timer: Timer,
+    open: &OpenConnection,
+    shared: &Arc<Shared>,
+) {
+    let config = shared.config.load_full();
+    let head_len_max = config.policy.limits.request_head_max as u64;
+    let mut builder = h3::server::builder();
+    builder.max_field_section_size(head_len_max).send_grease(false);
+    let mut beginning = pin!(builder.build(Transport::new(quic.clone(), head_len_max)));
+    let begun = timer.bound(|context| beginning.as_mut().poll(context).map_err(io::Error::other));
+    let Some(Ok(h3)) = open.unless_evicted(begun).await else { return };
+    let mut session = Session {
+        h3,
+        quic,
+        peer: peer.into(),
+        timer,
+        open,
+        // What has left by a socket that all connections share says nothing of one, and its packets bear no marks of their own.
+        tally: Arc::new(Tally::new(Meter::new(|| None, |_| Ok(())))),
+        resets_max: resets_max(&config),
+        streams_max: config.policy.limits.http2_streams_max as usize,
+        window: window::CONNECTION,
+        phase: Phase::Open,
+    };
+    drop(config);
+    session.run(shared).await;
+    session.end(shared).await;
+}
+
+/// A connection after the handshake.
+struct Session<'c> {
+    h3: Connection<Transport, Bytes>,
+    quic: quinn::Connection,
+    peer: Arc<Peer>,
+    timer: Timer,
+    open: &'c OpenConnection,
+    tally: Arc<Tally>,
+    resets_max: u32,
+    streams_max: usize,
+    /// The connection's window.
+    window: u32,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// New streams are welcome.
+    Open,
+    /// GOAWAY was said; streams that had left before are served.
+    Warned,
+    /// GOAWAY has said which stream is the last; those that are open go on.
+    Closing,
+    /// No task lives any more: the timer runs for the client to go.
+    Leaving,
+}
+
+impl Session<'_> {
+    async fn run(&mut self, shared: &Arc<Shared>) {
+        self.timer.arm_idle(idle(shared));
+        while let Some((request, line)) = poll_fn(|context| self.poll_accept(shared, context)).await
+        {
+            if self.tally.live() >= self.streams_max.saturating_mul(2) {
+                // QUIC counts streams, and a task may outlive its stream; so many do not.
+                line.reset(Code::H3_REQUEST_REJECTED.value());
+                continue;
+            }
+            self.tally.begin();
+            let (peer, shared, tally) = (self.peer.clone(), shared.clone(), self.tally.clone());
+            tokio::spawn(side::run(request, line, peer, shared, tally));
+        }
+    }
+
+    /// The next stream; `None` at the connection's end.
+    fn poll_accept(
+        &mut self,
+        shared: &Shared,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Accepted>> {
+        self.tally.parking.watch(context);
+        loop {
+            // The future has no state of its own.
+            let accepted = pin!(self.h3.accept()).poll(context);
+            match accepted {
+                Poll::Ready(Ok(Some(request))) => {
+                    let line = self.h3.inner.conn.accepted().expect("just accepted");
+                    return Poll::Ready(Some((request, line)));
+                }
+                Poll::Ready(Ok(None) | Err(_)) => return Poll::Ready(None),
+                Poll::Pending => {}
+            }
+            self.make_room();
+            if !self.look_around(shared, context) {
+                let is_over = self.phase == Phase::Leaving
+                    && (self.timer.poll_expired(context) || self.open.poll_evicted(context));
+                return if is_over { Poll::Ready(None) } else { Poll::Pending };
+            }
+        }
+    }
+
+    /// Makes the connection's window as large as it is to be.
+    fn make_room(&mut self) {
+        let window = self.tally.parking.window();
+        if window != self.window {
+            self.window = window;
+            self.quic.set_receive_window(VarInt::from_u32(window));
+        }
+    }
+
+    /// Changes the phase if it is time to; says whether that has to be looked at again.
+    fn look_around(&mut self, shared: &Shared, context: &mut Context<'_>) -> bool {
+        let busy = self.tally.live() > 0;
+        match self.phase {
+            Phase::Open => {
+                if self.tally.resets() > self.resets_max {
+                    self.close(Code::H3_EXCESSIVE_LOAD);
+                    return true;
+                }
+                if busy {
+                    self.timer.arm_idle(idle(shared));
+                }
+                if self.tally.asking() > 0 {
+                    self.open.busy();
+                } else if self.is_evicted(busy, context) {
+                    self.close(Code::H3_NO_ERROR);
+                    return true;
+                }
+                let over = shared.is_draining() && busy
+                    || self.tally.is_closing()
+                    || self.timer.poll_expired(context);
+                if over {
+                    self.go_away(self.streams_max, context);
+                    self.phase = Phase::Warned;
+                    self.timer.arm((2 * self.quic.rtt()).clamp(GRACE.0, GRACE.1));
+                }
+                over
+            }
+            Phase::Warned if self.timer.poll_expired(context) => {
+                self.h3.inner.conn.rejects = true;
+                // The first that is not served, by which the client knows what to repeat.
+                self.go_away(1, context);
+                self.phase = Phase::Closing;
+                true
+            }
+            Phase::Closing if !busy => {
+                self.phase = Phase::Leaving;
+                self.open.idle();
+                self.timer.arm(GOODBYE);
+                true
+            }
+            Phase::Warned | Phase::Closing | Phase::Leaving => false,
+        }
+    }
+
+    /// Says that so many streams beyond the last are the last.
+    fn go_away(&mut self, more: usize, context: &mut Context<'_>) {
+        // What does not leave now, for want of a window, leaves with the next that is said there.
+        let _ = pin!(self.h3.shutdown(more)).poll(context);
+    }
+
+    /// Whether the connection, which has no stream or only such as still gather their bodies, is to make room for others.
+    fn is_evicted(&self, busy: bool, context: &mut Context<'_>) -> bool {
+        if busy {
+            self.open.has_begun()
+        } else {
+            self.open.idle()
+        }
+        self.open.poll_evicted(context)
+    }
+
+    /// Ends the connection at once, with all of its streams.
+    fn close(&mut self, code: Code) {
+        self.quic.close(VarInt::from_u64(code.value()).expect("codes are short"), b"");
+    }
+
+    /// Closes it, once what has been answered has arrived.
+    async fn end(mut self, shared: &Shared) {
+        self.timer.arm(shared.config.load().policy.timeouts.write);
+        let (tally, timer) = (&self.tally, &self.timer);
+        poll_fn(|context| {
+            tally.parking.watch(context);
+            match tally.live() == 0 || timer.poll_expired(context) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
+        self.open.idle();
+        self.close(Code::H3_NO_ERROR);
+        // The connection's own task has to say so before the process may end.
+        tokio::task::yield_now().await;
+        tokio::task::yield_now().await;
+    }
+}
+
+fn idle(shared: &Shared) -> Duration {
+    shared.config.load().policy.timeouts.idle
+}

@@ -1,0 +1,114 @@
+//! The sending side of a stream: what `h3` has encoded waits here until QUIC takes it, so that none of its futures ever has
+//! to be kept; bodies go past `h3`, from our buffers.
+//!
+//! | state | who reads and writes | lock |
+//! |---|---|---|
+//! | the line | the stream's task, itself and by `h3` | never contended |
+
+use super::frames;
+use bytes::{Buf, BufMut, BytesMut};
+use quinn::{SendStream, StoppedError, VarInt, WriteError};
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard};
+use std::task::{Context, Poll, ready};
+
+/// The sending side of a stream.
+#[derive(Debug)]
+pub(super) struct Line(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    stream: SendStream,
+    /// To go before anything else.
+    out: BytesMut,
+    is_finished: bool,
+    head_is_too_long: bool,
+}
+
+impl Line {
+    pub(super) fn new(stream: SendStream) -> Self {
+        let out = BytesMut::new();
+        Line(Mutex::new(State { stream, out, is_finished: false, head_is_too_long: false }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no code panics while it holds the line")
+    }
+
+    /// The stream's number.
+    pub(super) fn id(&self) -> u64 {
+        self.state().stream.id().into()
+    }
+
+    /// Takes what is to be sent next.
+    pub(super) fn put(&self, bytes: impl Buf) {
+        self.state().out.put(bytes);
+    }
+
+    /// Begins a frame of DATA with so many bytes.
+    pub(super) fn put_data_head(&self, len: usize) {
+        self.put(&frames::data_head(len)[..]);
+    }
+
+    /// Hands QUIC what waits here.
+    ///
+    /// # Errors
+    /// The client takes no more.
+    pub(super) fn poll_flush(&self, context: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        let state = &mut *self.state();
+        while !state.out.is_empty() {
+            let sent = ready!(Pin::new(&mut state.stream).poll_write(context, &state.out))?;
+            state.out.advance(sent);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Hands QUIC some of the bytes, and says how many. Once all that waited here has gone.
+    ///
+    /// # Errors
+    /// The client takes no more.
+    pub(super) fn poll_write(
+        &self,
+        bytes: &[u8],
+        context: &mut Context<'_>,
+    ) -> Poll<Result<usize, WriteError>> {
+        let mut state = self.state();
+        debug_assert!(state.out.is_empty());
+        Pin::new(&mut state.stream).poll_write(context, bytes)
+    }
+
+    /// Nothing follows; once all that waited here has gone.
+    pub(super) fn finish(&self) {
+        let mut state = self.state();
+        if !state.is_finished {
+            state.is_finished = true;
+            // It fails if the stream was reset, and then there is no client to tell.
+            let _ = state.stream.finish();
+        }
+    }
+
+    /// Gives the answer up.
+    pub(super) fn reset(&self, code: u64) {
+        let mut state = self.state();
+        state.is_finished = true;
+        state.out.clear();
+        // It fails if the client has it all, or has gone.
+        let _ = state.stream.reset(VarInt::from_u64(code).unwrap_or(VarInt::MAX));
+    }
+
+    /// Ready when the client wants no more of it, has all of it, or is gone.
+    pub(super) fn stopped(
+        &self,
+    ) -> impl Future<Output = Result<Option<VarInt>, StoppedError>> + Send + Sync + 'static {
+        self.state().stream.stopped()
+    }
+
+    /// The request's head is longer than may be read.
+    pub(super) fn refuse_head(&self) {
+        self.state().head_is_too_long = true;
+    }
+
+    pub(super) fn head_is_too_long(&self) -> bool {
+        self.state().head_is_too_long
+    }
+}

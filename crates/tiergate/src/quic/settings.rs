@@ -1,0 +1,95 @@
+//! What QUIC may take of this machine: windows, streams, times.
+
+use super::steer::Ids;
+use crate::client::window;
+use crate::config::meant::{Policy, Timeouts};
+use crate::tls::TlsError;
+use quinn::crypto::rustls::QuicServerConfig;
+use quinn::{EndpointConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes that were sent and that the client has not acknowledged, of all streams of a connection: as much as a link of 5 MB/s
+/// carries in 50 ms. They are in our memory, not in the kernel's.
+const SEND_WINDOW: u64 = 256 * 1024;
+
+/// A client's own streams: control and two of QPACK, and room for those that only test whether we ignore them.
+const OTHER_STREAMS_MAX: u32 = 8;
+
+/// Connections whose handshake has not been begun, because others are being looked at; more are not answered.
+const INCOMING_MAX: usize = 1024;
+/// Bytes of packets of those, of one and of all.
+const INCOMING_BYTES: (u64, u64) = (16 * 1024, 4 << 20);
+
+/// The protocol that clients must ask for.
+const ALPN: &[u8] = b"h3";
+
+/// A listener's TLS as QUIC has it.
+#[derive(Clone)]
+pub struct Crypto(pub(super) Arc<QuicServerConfig>);
+
+impl Crypto {
+    /// That of a listener's TCP side, but TLS 1.3 only, and with nothing before the handshake has ended (no 0-RTT).
+    ///
+    /// # Errors
+    /// None that the TCP side has not found.
+    pub fn new(tls: &rustls::ServerConfig) -> Result<Self, TlsError> {
+        let mut tls = tls.clone();
+        tls.alpn_protocols = vec![ALPN.to_vec()];
+        tls.max_early_data_size = 0;
+        let crypto = QuicServerConfig::try_from(Arc::new(tls));
+        let crypto = crypto.map(|crypto| Crypto(Arc::new(crypto)));
+        crypto.map_err(|error| TlsError::new(format!("http3 cannot use it: {error}")))
+    }
+}
+
+impl fmt::Debug for Crypto {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Crypto")
+    }
+}
+
+/// What a listener's socket is.
+pub(super) fn endpoint(place: usize, count: usize) -> EndpointConfig {
+    let mut config = EndpointConfig::default();
+    let ids = Ids::new(place, count);
+    config.cid_generator(move || Box::new(ids));
+    // The drafts before it have had their day.
+    config.supported_versions(vec![1]);
+    config
+}
+
+/// What its connections are before any setting of the policy is looked at.
+pub(super) fn server(crypto: Crypto) -> ServerConfig {
+    let mut config = ServerConfig::with_crypto(crypto.0);
+    config
+        .max_incoming(INCOMING_MAX)
+        .incoming_buffer_size(INCOMING_BYTES.0)
+        .incoming_buffer_size_total(INCOMING_BYTES.1);
+    config
+}
+
+/// A connection's settings by the policy in force.
+pub(super) fn transport(policy: &Policy) -> Arc<TransportConfig> {
+    let mut config = TransportConfig::default();
+    config
+        .max_concurrent_bidi_streams(policy.limits.http2_streams_max.into())
+        .max_concurrent_uni_streams(OTHER_STREAMS_MAX.into())
+        .stream_receive_window(window::STREAM.into())
+        .receive_window(window::CONNECTION.into())
+        .send_window(SEND_WINDOW)
+        .datagram_receive_buffer_size(None)
+        .max_idle_timeout(Some(silence(&policy.timeouts)));
+    Arc::new(config)
+}
+
+/// How long a client may be silent: as long as anything that it waits for takes. It is the session that closes a connection
+/// that is idle; this is for clients that are gone.
+fn silence(timeouts: &Timeouts) -> IdleTimeout {
+    let all =
+        [timeouts.idle, timeouts.response_head, timeouts.response_body, timeouts.request_body];
+    let longest = all.into_iter().max().expect("there are some") + Duration::from_secs(1);
+    let millis = u32::try_from(longest.as_millis()).unwrap_or(u32::MAX);
+    IdleTimeout::from(VarInt::from_u32(millis))
+}
