@@ -87,6 +87,12 @@ grpc: setup build ## Calls by grpcio through the gateway, at three times what th
 upgrades: ## Two hundred upgrades and two hundred stops under load, from which no request is lost
 	UPGRADES=200 cargo test --locked -p tiergate --test upgrade
 
+.PHONY: http3-outside
+http3-outside: ## Clients of HTTP/3 by aioquic, well-behaved and hostile, which pip installs in a folder of its own
+	cargo build --locked -p tiergate
+	python3 -m venv target/aioquic && target/aioquic/bin/pip install -q 'aioquic>=1,<2'
+	target/aioquic/bin/python scripts/http3_outside.py "$${CARGO_TARGET_DIR:-target}/debug/tiergate"
+
 .PHONY: alerts
 alerts: build ## Checks the dashboard, the alerts and what the gateway writes for Prometheus
 	@scripts/monitoring.py "$$(scripts/promtool.sh)" target/release/tiergate

@@ -1206,6 +1206,7 @@ fn every_key_reaches_what_it_means() {
         tls: Some(tls),
         proxy_protocol: true,
         http2: false,
+        http3: false,
         share_port: true,
     };
     assert_eq!(policy.listeners, [listener]);
