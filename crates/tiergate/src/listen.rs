@@ -15,12 +15,11 @@ use crate::clock;
 use crate::config::meant::Listener;
 use crate::connections::Connection;
 use crate::lanes::LanePlace;
-use crate::quic;
 use crate::saved_syn;
 use crate::shared::{Present, Shared};
 use crate::stream::{ClientStream, poll_fill, poll_fill_held};
 use crate::timers::Timer;
-use crate::tls::{self, TlsError};
+use crate::tls::{self, QuicTls, TlsError};
 use crate::{defer_accept, demux};
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
@@ -63,7 +62,7 @@ pub struct InForce {
     /// Its certificates, read.
     pub tls: Option<Arc<ServerConfig>>,
     /// The same for HTTP/3, where it is served.
-    pub quic: Option<quic::Crypto>,
+    pub quic: Option<QuicTls>,
     /// Whether that is served now.
     pub alt_svc: Option<Arc<AltSvc>>,
 }
@@ -76,7 +75,7 @@ impl InForce {
     pub fn new(listener: Listener) -> Result<Self, TlsError> {
         let tls = listener.tls.as_ref();
         let tls = tls.map(|tls| tls::server_config(tls, listener.http2)).transpose()?;
-        let quic = tls.as_ref().filter(|_| listener.http3).map(|tls| quic::Crypto::new(tls));
+        let quic = tls.as_ref().filter(|_| listener.http3).map(|tls| QuicTls::new(tls));
         Ok(InForce { listener, quic: quic.transpose()?, tls, alt_svc: None })
     }
 }

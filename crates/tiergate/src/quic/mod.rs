@@ -13,5 +13,4 @@ mod socket;
 mod steer;
 
 pub use accept::{Listener, accept};
-pub use settings::Crypto;
 pub use socket::{bind, is_taken};

@@ -3,10 +3,8 @@
 use super::steer::Ids;
 use crate::client::window;
 use crate::config::meant::{Policy, Timeouts};
-use crate::tls::TlsError;
-use quinn::crypto::rustls::QuicServerConfig;
+use crate::tls::QuicTls;
 use quinn::{EndpointConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,34 +20,6 @@ const INCOMING_MAX: usize = 1024;
 /// Bytes of packets of those, of one and of all.
 const INCOMING_BYTES: (u64, u64) = (16 * 1024, 4 << 20);
 
-/// The protocol that clients must ask for.
-const ALPN: &[u8] = b"h3";
-
-/// A listener's TLS as QUIC has it.
-#[derive(Clone)]
-pub struct Crypto(pub(super) Arc<QuicServerConfig>);
-
-impl Crypto {
-    /// That of a listener's TCP side, but TLS 1.3 only, and with nothing before the handshake has ended (no 0-RTT).
-    ///
-    /// # Errors
-    /// None that the TCP side has not found.
-    pub fn new(tls: &rustls::ServerConfig) -> Result<Self, TlsError> {
-        let mut tls = tls.clone();
-        tls.alpn_protocols = vec![ALPN.to_vec()];
-        tls.max_early_data_size = 0;
-        let crypto = QuicServerConfig::try_from(Arc::new(tls));
-        let crypto = crypto.map(|crypto| Crypto(Arc::new(crypto)));
-        crypto.map_err(|error| TlsError::new(format!("http3 cannot use it: {error}")))
-    }
-}
-
-impl fmt::Debug for Crypto {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Crypto")
-    }
-}
-
 /// What a listener's socket is.
 pub(super) fn endpoint(place: usize, count: usize) -> EndpointConfig {
     let mut config = EndpointConfig::default();
@@ -61,7 +31,7 @@ pub(super) fn endpoint(place: usize, count: usize) -> EndpointConfig {
 }
 
 /// What its connections are before any setting of the policy is looked at.
-pub(super) fn server(crypto: Crypto) -> ServerConfig {
+pub(super) fn server(crypto: QuicTls) -> ServerConfig {
     let mut config = ServerConfig::with_crypto(crypto.0);
     config
         .max_incoming(INCOMING_MAX)

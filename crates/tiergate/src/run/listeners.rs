@@ -1,6 +1,7 @@
 //! The listeners that are open: one socket for each thread that accepts and each address. A reload opens and closes them.
 
-use super::quic_listeners::{self, Bound, OpenQuic, Quic};
+use super::orders::{Listen, Order};
+use super::quic_listeners::{self, Bound, Quic};
 use crate::config::meant::{Listener, Policy};
 use crate::kernel;
 use crate::lanes::Lanes;
@@ -14,27 +15,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tiergate_core::demux::{self, Demux};
 use tokio::sync::{mpsc, watch};
-
-/// Asks a thread to accept connections from a socket.
-#[derive(Debug)]
-pub(super) struct Listen {
-    pub(super) socket: TcpListener,
-    pub(super) settings: Settings,
-    pub(super) present: Present,
-    pub(super) wanted: watch::Receiver<Wanted>,
-    /// Of one socket of each address.
-    pub(super) program: Option<watch::Receiver<Program>>,
-    pub(super) stop: watch::Receiver<bool>,
-}
-
-/// What a thread is asked to do.
-#[derive(Debug)]
-pub(super) enum Order {
-    /// To accept connections.
-    Listen(Box<Listen>),
-    /// The same over QUIC.
-    Quic(Box<OpenQuic>),
-}
 
 /// A listener in force.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 mod govern;
 mod listeners;
 mod open_files;
+mod orders;
 mod process;
 mod quic_listeners;
 mod threads;
@@ -22,7 +23,8 @@ use crate::shared::{self, Config, Shared};
 use crate::{admin, clock, listen, timers};
 use anyhow::{Context, anyhow};
 use govern::Signals;
-use listeners::{Listen, Listeners, Order};
+use listeners::Listeners;
+use orders::{Listen, Order};
 use process::{load_observed, observe, open_log, warn};
 use std::sync::{Arc, Mutex};
 use std::thread;

@@ -3,7 +3,7 @@
 //! A process that takes another's place, and a listener that has HTTP/3 again, find the address taken while QUIC connections
 //! of the former still go on: they wait until those have ended. Two that shared it would get each other's packets.
 
-use super::listeners::Order;
+use super::orders::{Of, OpenQuic, Order, Work};
 use crate::client::alt_svc::AltSvc;
 use crate::listen::Settings;
 use crate::quic;
@@ -42,31 +42,6 @@ pub(super) struct Quic {
     address: SocketAddr,
     stop: watch::Sender<bool>,
     pub(super) alt_svc: Arc<AltSvc>,
-}
-
-/// Asks a thread to take connections over QUIC.
-#[derive(Debug)]
-pub(super) struct OpenQuic {
-    work: Work,
-    of: Of,
-}
-
-#[derive(Debug)]
-enum Work {
-    /// From this socket, of this place among so many.
-    Serve(UdpSocket, (usize, usize)),
-    /// To bind the sockets as soon as the address is free, and hand them to all threads.
-    Bind(Vec<mpsc::UnboundedSender<Order>>),
-}
-
-/// What the sockets of a listener have in common.
-#[derive(Clone, Debug)]
-struct Of {
-    address: SocketAddr,
-    settings: Settings,
-    alt_svc: Arc<AltSvc>,
-    stop: watch::Receiver<bool>,
-    shared: Arc<Shared>,
 }
 
 impl Quic {

@@ -3,7 +3,7 @@
 //! Each thread has listening sockets of its own, in the order of the threads, and a connection stays where the kernel put it. With lanes, the kernel puts it where it belongs, as far as it
 //! can tell; the rest is handed over.
 
-use super::listeners::Order;
+use super::orders::Order;
 use crate::config::meant::{LaneSettings, Policy};
 use crate::lanes::{Begins, Lanes};
 use tokio::sync::mpsc;

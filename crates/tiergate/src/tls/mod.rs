@@ -14,10 +14,12 @@ mod expiry;
 mod files;
 mod names;
 pub mod origin;
+mod quic;
 mod revocation;
 
 pub use error::TlsError;
 pub(crate) use expiry::expiries;
+pub use quic::QuicTls;
 
 use crate::buffers::Buffer;
 use crate::config::meant;

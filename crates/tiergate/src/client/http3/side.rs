@@ -70,7 +70,11 @@ pub(super) async fn run(
             let (parts, ()) = request.into_parts();
             let (respond, receive) = stream.split();
             let mut body = Body::new(receive, content_length(&parts.headers));
-            poll_fn(|context| Poll::Ready(body.poll_early(context))).await;
+            poll_fn(|context| {
+                body.poll_early(context);
+                Poll::Ready(())
+            })
+            .await;
             let mut side = Http3 {
                 peer: &peer,
                 tally: &tally,
