@@ -137,3 +137,55 @@ pub async fn answer<S: h3::quic::RecvStream>(
     let status = head.status().as_u16();
     Ok(Answer { status, fields: head.headers().clone(), body, trailers })
 }
+
+/// Writes these bytes to a request stream of its own, and gives what comes back; `ends`: nothing follows.
+pub async fn raw(
+    connection: &quinn::Connection,
+    bytes: &[u8],
+    ends: bool,
+) -> Result<Vec<u8>, String> {
+    let (mut send, mut receive) = connection.open_bi().await.map_err(|it| it.to_string())?;
+    // The gateway may have had enough.
+    let _ = send.write_all(bytes).await;
+    if ends {
+        let _ = send.finish();
+    }
+    receive.read_to_end(1 << 20).await.map_err(|it| format!("{it:?}"))
+}
+
+/// A frame with a header block of literal fields.
+pub fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut block = vec![0, 0];
+    for (name, value) in fields {
+        // A name of three bits, then more; a value of seven (RFC 9204 §4.5.6).
+        put_number(&mut block, 0x20, 3, name.len());
+        block.extend_from_slice(name.as_bytes());
+        put_number(&mut block, 0, 7, value.len());
+        block.extend_from_slice(value.as_bytes());
+    }
+    frame(1, &block)
+}
+
+fn put_number(out: &mut Vec<u8>, first: u8, bits: u32, number: usize) {
+    let most = (1 << bits) - 1;
+    if number < most {
+        return out.push(first | number as u8);
+    }
+    out.push(first | most as u8);
+    let mut rest = number - most;
+    while rest >= 128 {
+        out.push(rest as u8 | 128);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+/// A frame.
+pub fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+    let len = (1 << 31 | payload.len() as u32).to_be_bytes();
+    [&[kind][..], &len, payload].concat()
+}
+
+/// The pseudo-header fields of a request.
+pub const GET: [(&str, &str); 4] =
+    [(":method", "GET"), (":scheme", "https"), (":authority", "example.test"), (":path", "/raw")];

@@ -1,7 +1,7 @@
 //! A client connection over HTTP/3: it accepts streams, and knows when to end.
 
 use super::line::Line;
-use super::side;
+use super::stream;
 use super::transport::Transport;
 use crate::client::peer::Peer;
 use crate::client::streams::tally::{Meter, Tally, resets_max};
@@ -102,7 +102,7 @@ impl Session<'_> {
             }
             self.tally.begin();
             let (peer, shared, tally) = (self.peer.clone(), shared.clone(), self.tally.clone());
-            tokio::spawn(side::run(request, line, peer, shared, tally));
+            tokio::spawn(stream::run(request, line, peer, shared, tally));
         }
     }
 

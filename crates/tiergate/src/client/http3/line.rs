@@ -112,3 +112,21 @@ impl Line {
         self.state().head_is_too_long
     }
 }
+
+/// Whether the client wants no more of the answer, has all of it, or is gone.
+pub(super) struct Stopped<'t> {
+    pub(super) future:
+        Pin<&'t mut (dyn Future<Output = Result<Option<VarInt>, StoppedError>> + Send + Sync)>,
+    pub(super) is_over: bool,
+}
+
+impl Stopped<'_> {
+    /// Ready when it is so.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if !self.is_over {
+            let _ = ready!(self.future.as_mut().poll(context));
+            self.is_over = true;
+        }
+        Poll::Ready(())
+    }
+}

@@ -15,6 +15,7 @@ mod connection;
 mod frames;
 mod line;
 mod side;
+mod stream;
 mod transport;
 
 pub use connection::serve;

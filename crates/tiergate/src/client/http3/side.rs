@@ -1,23 +1,20 @@
 //! A stream as the client's side of one request.
 
 use super::body::Body;
-use super::frames::bare_answer;
-use super::line::Line;
-use super::transport::{Sender, Transport};
+use super::line::{Line, Stopped};
+use super::transport::Sender;
 use crate::budget::Allowance;
 use crate::buffers::Buffer;
 use crate::client::peer::Peer;
 use crate::client::seam::{Client, Gathered};
 use crate::client::streams::answer;
 use crate::client::streams::head::Head;
-use crate::client::streams::incoming::Incoming;
 use crate::client::streams::parking::Parked;
 use crate::client::streams::tally::{Ended, Tally};
 use crate::client::streams::upload::Upload;
 use crate::config::meant::{RefusalConnection, Timeouts};
 use crate::observe::counters::Protocol;
 use crate::origin::stream::OriginStream;
-use crate::request;
 use crate::request::answer::{Abort, AnswerHead, RefusalAnswer};
 use crate::request::body::AnswerBody;
 use crate::request::facts::RequestFacts;
@@ -26,19 +23,16 @@ use crate::request::outbox::Outbox;
 use crate::request::record::Written;
 use crate::request::spool::Spool;
 use crate::respond;
-use crate::shared::Shared;
 use crate::stream::Outgoing;
 use crate::timers::Timer;
 use bytes::Bytes;
-use h3::error::{Code, StreamError};
-use h3::server::{RequestResolver, RequestStream};
-use http::header::{CONTENT_LENGTH, HeaderMap};
-use http::{Request, Response, StatusCode};
-use quinn::{StoppedError, VarInt};
+use h3::error::Code;
+use h3::server::RequestStream;
+use http::header::HeaderMap;
+use http::{Response, StatusCode};
 use std::future::poll_fn;
 use std::io;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::pin::pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use tiergate_core::gate::Delivered;
@@ -51,154 +45,26 @@ const COPIED_MAX: usize = 4096;
 /// What the caller is told where the origin's answer has no end.
 const BROKEN_OFF: &str = "the origin broke off its answer";
 
-/// A request as `h3` has it, and the way its answer goes.
-type Resolved = (Request<()>, RequestStream<super::transport::Stream, Bytes>);
-
-/// Serves one stream.
-pub(super) async fn run(
-    request: RequestResolver<Transport, Bytes>,
-    line: Arc<Line>,
-    peer: Arc<Peer>,
-    shared: Arc<Shared>,
-    tally: Arc<Tally>,
-) {
-    let stopped = pin!(line.stopped());
-    let mut stopped = Stopped { future: stopped, is_over: false };
-    let timer = Timer::new();
-    let ended = match resolve(request, &line, &timer, &shared, &tally).await {
-        Ok((request, stream)) => {
-            let (parts, ()) = request.into_parts();
-            let (respond, receive) = stream.split();
-            let mut body = Body::new(receive, content_length(&parts.headers));
-            poll_fn(|context| {
-                body.poll_early(context);
-                Poll::Ready(())
-            })
-            .await;
-            let mut side = Http3 {
-                peer: &peer,
-                tally: &tally,
-                timer,
-                head: Head::new(parts, body.is_ended()),
-                upload: Upload::new(body),
-                parked: None,
-                respond,
-                line: &line,
-                stopped: &mut stopped,
-                response: None,
-                writing: None,
-                is_over: false,
-                ended: Ended::default(),
-            };
-            request::serve::serve(&mut side, &shared).await;
-            side.ended
-        }
-        Err(ended) => ended,
-    };
-    // What is still to be handed over, and then acknowledged: a connection that closes before loses it.
-    let timer = Timer::armed(shared.config.load().policy.timeouts.write);
-    let arrived = timer.bound(|context| {
-        if !stopped.is_over && ready!(line.poll_flush(context)).is_ok() {
-            line.finish();
-            ready!(stopped.poll(context));
-        }
-        Poll::Ready(io::Result::Ok(()))
-    });
-    if arrived.await.is_err() {
-        line.reset(Code::H3_REQUEST_CANCELLED.value());
-    }
-    tally.end(ended);
-    tally.parking.wake();
-}
-
-/// Awaits the request's head. Answers one that cannot be served.
-async fn resolve(
-    request: RequestResolver<Transport, Bytes>,
-    line: &Line,
-    timer: &Timer,
-    shared: &Shared,
-    tally: &Tally,
-) -> Result<Resolved, Ended> {
-    timer.arm(shared.config.load().policy.timeouts.request_head);
-    let mut resolving = pin!(request.resolve_request());
-    let mut waits = false;
-    let resolved = timer.bound(|context| {
-        let polled = resolving.as_mut().poll(context);
-        if polled.is_pending() && !waits {
-            // It is no request yet: the connection makes room for others like one without.
-            waits = true;
-            tally.gathers(true);
-        }
-        polled.map(io::Result::Ok)
-    });
-    let resolved = resolved.await;
-    if waits {
-        tally.gathers(false);
-    }
-    match resolved {
-        Ok(Ok(resolved)) => Ok(resolved),
-        // `h3` has answered it, but not counted.
-        Ok(Err(StreamError::HeaderTooBig { .. })) => {
-            shared.tally().bad_request(431);
-            Err(Ended::Otherwise)
-        }
-        Ok(Err(_)) if line.head_is_too_long() => {
-            shared.tally().bad_request(431);
-            line.put(&bare_answer(431)[..]);
-            Err(Ended::Otherwise)
-        }
-        Ok(Err(StreamError::StreamError { .. })) => {
-            shared.tally().bad_request(400);
-            Err(Ended::Reset)
-        }
-        Ok(Err(_)) => {
-            line.reset(Code::H3_REQUEST_INCOMPLETE.value());
-            Err(Ended::Reset)
-        }
-        Err(_) => {
-            shared.tally().bad_request(408);
-            line.put(&bare_answer(408)[..]);
-            Err(Ended::Otherwise)
-        }
-    }
-}
-
-/// Whether the client wants no more of the answer, has all of it, or is gone.
-struct Stopped<'t> {
-    future: Pin<&'t mut (dyn Future<Output = Result<Option<VarInt>, StoppedError>> + Send + Sync)>,
-    is_over: bool,
-}
-
-impl Stopped<'_> {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.is_over {
-            let _ = ready!(self.future.as_mut().poll(context));
-            self.is_over = true;
-        }
-        Poll::Ready(())
-    }
-}
-
 /// A stream of a connection over HTTP/3.
-struct Http3<'t, 's> {
-    peer: &'t Peer,
-    tally: &'t Tally,
-    timer: Timer,
-    head: Head,
-    upload: Upload<Body>,
+pub(super) struct Http3<'t, 's> {
+    pub(super) peer: &'t Peer,
+    pub(super) tally: &'t Tally,
+    pub(super) timer: Timer,
+    pub(super) head: Head,
+    pub(super) upload: Upload<Body>,
     /// The upload's room, while it may stand still.
-    parked: Option<Parked<'t>>,
+    pub(super) parked: Option<Parked<'t>>,
     /// Encodes heads and trailers into the line.
-    respond: RequestStream<Sender, Bytes>,
-    line: &'t Line,
-    stopped: &'t mut Stopped<'s>,
+    pub(super) respond: RequestStream<Sender, Bytes>,
+    pub(super) line: &'t Line,
+    pub(super) stopped: &'t mut Stopped<'s>,
     /// The answer's head, until it is sent.
-    response: Option<Response<()>>,
+    pub(super) response: Option<Response<()>>,
     /// The payload of the frame that was begun.
-    writing: Option<Buffer>,
+    pub(super) writing: Option<Buffer>,
     /// The last of the answer was handed over.
-    is_over: bool,
-    ended: Ended,
+    pub(super) is_over: bool,
+    pub(super) ended: Ended,
 }
 
 impl Http3<'_, '_> {
@@ -549,9 +415,4 @@ fn now<T>(encoding: impl Future<Output = T>) -> T {
         Poll::Ready(done) => done,
         Poll::Pending => unreachable!("the line takes all"),
     }
-}
-
-/// The length that a request says its body has; one that makes no sense is found with the rest of the head.
-fn content_length(headers: &HeaderMap) -> Option<u64> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
