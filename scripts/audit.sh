@@ -1,13 +1,28 @@
 #!/usr/bin/env bash
-# What is known of the versions that are linked: advisories (from the network), licences, bans, sources; and a bill of materials.
+# What is linked: licences, bans, sources, and advisories (RUSTSEC) of the dependencies' versions; and a bill of materials (CycloneDX) in target/sbom.
+# The advisories are fetched from GitHub; ADVISORIES=folder takes a clone of RustSec/advisory-db instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-command -v cargo-deny >/dev/null || cargo install cargo-deny --locked
-command -v cargo-cyclonedx >/dev/null || cargo install cargo-cyclonedx --locked
+deny=$(scripts/tool.sh cargo-deny)
 
+# No program for it comes built: this takes minutes, once.
+command -v cargo-cyclonedx >/dev/null || cargo install cargo-cyclonedx --locked
 mkdir -p target/sbom
 cargo cyclonedx --quiet --manifest-path crates/tiergate/Cargo.toml --format json --target x86_64-unknown-linux-gnu --override-filename tiergate.cdx
-find crates -name tiergate.cdx.json -exec mv {} target/sbom/ \;
+# It writes one beside each manifest; that of the gateway has all that is linked into it.
+mv crates/tiergate/tiergate.cdx.json target/sbom/
+find crates fuzz -name tiergate.cdx.json -delete
 echo "audit: target/sbom/tiergate.cdx.json: $(grep -c '"purl"' target/sbom/tiergate.cdx.json) components"
-cargo deny --locked check bans licenses sources
-cargo deny --locked check advisories
+
+"$deny" --locked check --hide-inclusion-graph bans licenses sources
+if [ -n "${ADVISORIES:-}" ]; then
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  # The name that cargo-deny gives the clone of its default address.
+  git clone --quiet "$ADVISORIES" "$folder/advisory-db-3157b0e258782691"
+  echo "audit: advisories of $(git -C "$ADVISORIES" log -1 --format=%cs)"
+  sed "s#^db-path.*##; s#^\[advisories\].*#&\ndb-path = \"$folder\"#" deny.toml >"$folder/deny.toml"
+  "$deny" --locked --offline --config "$folder/deny.toml" check advisories
+else
+  "$deny" --locked check advisories
+fi
