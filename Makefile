@@ -83,6 +83,10 @@ h2spec: setup build ## Conformance with HTTP/2, over TLS and without
 grpc: setup build ## Calls by grpcio through the gateway, at three times what their server can do
 	@scripts/grpc.sh
 
+.PHONY: migrations
+migrations: setup peers ## The examples of docs/migrate before the real nginx, HAProxy, Envoy and mod_qos: same status and backend, same in simulate
+	$(CARGO) test --locked -p tiergate --test import -- --include-ignored decides_as
+
 .PHONY: upgrades
 upgrades: ## Two hundred upgrades and two hundred stops under load, from which no request is lost
 	UPGRADES=200 cargo test --locked -p tiergate --test upgrade
@@ -100,6 +104,10 @@ alerts: build ## Checks the dashboard, the alerts and what the gateway writes fo
 .PHONY: page-check
 page-check: build ## The admin listener's page in a real browser, at three widths, light and dark; screenshots in target/page
 	@scripts/page.sh target/release/tiergate
+
+.PHONY: page-demo
+page-demo: build ## The same page while `make demo` runs, during its overload; is its sentence true? Screenshots in target/page
+	@LAB=$(LAB) scripts/page.sh target/release/tiergate
 
 .PHONY: chaos
 chaos: build ## The gateway under random faults for MINUTES=n (5), with a verdict on every promise; SEED=s repeats a schedule
@@ -180,12 +188,11 @@ deb: ## The Debian package, target/package/tiergate.deb: of the stripped program
 	@scripts/deb.sh
 
 .PHONY: deb-check
-deb-check: deb ## A fresh Debian: apt install, one edit, start, traffic, page, metrics, reload, upgrade, purge (needs root and the network)
+deb-check: deb ## A fresh Debian: booted with systemd: apt install, one edit, systemctl start, traffic, page, metrics, reload, purge (needs root)
 	@scripts/deb-check.sh
 
 .PHONY: image-check
-image-check: ## The container image: built where podman, buildah or docker runs, else its content is run in a folder (needs root)
-	@$(CARGO) build --release --locked -p tiergate --no-default-features --features degrade
+image-check: ## The container image: built by buildah, run by runc without rights, with a read-only root; BASES=here without a registry (needs root)
 	@scripts/image-check.sh
 
 .PHONY: site
