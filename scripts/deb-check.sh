@@ -1,104 +1,134 @@
 #!/usr/bin/env bash
-# A fresh Debian: apt install ./tiergate.deb, one edit, a start, traffic, page, metrics; then remove and purge. Needs root and mmdebstrap.
-# Without systemd as the first process, the unit's ExecStartPre and ExecStart are run as the unit's user.
+# A fresh Debian that boots with systemd (in systemd-nspawn, with a loopback of its own): apt install ./tiergate.deb, one edit, systemctl start, traffic, page,
+# metrics, reload, a crash, an upgrade, stop, purge. Needs root, and the network for Debian's packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 deb=$PWD/target/package/tiergate.deb
 suite=${SUITE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
-scripts/setup.sh "mmdebstrap mmdebstrap" "python3 python3" "curl curl"
+scripts/setup.sh "mmdebstrap mmdebstrap" "systemd-nspawn systemd-container" "pgrep procps"
 
 root=$(mktemp -d /tmp/tiergate-deb-XXXXXX)
-children=()
 cleanup() {
-  for child in "${children[@]}"; do kill "$child" 2>/dev/null || true; done
-  wait 2>/dev/null || true
-  for mounted in proc dev/null dev/urandom; do
-    ! mountpoint -q "$root/$mounted" || umount "$root/$mounted"
-  done
+  if [ -n "${machine:-}" ] && kill -0 "$machine" 2>/dev/null; then
+    kill -KILL "${leader:-$machine}" "$machine" 2>/dev/null || true
+    wait "$machine" 2>/dev/null || true
+  fi
   rm -rf --one-file-system "$root"
 }
 trap cleanup EXIT
 step() { printf '%4d s  %s\n' "$SECONDS" "$*"; }
-fail() { echo "deb-check: $*" >&2; exit 1; }
+fail() {
+  echo "deb-check: $*" >&2
+  [ -z "${leader:-}" ] || inside journalctl --no-pager -n 30 -u tiergate >&2 || true
+  exit 1
+}
+clean=(/usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb DEBIAN_FRONTEND=noninteractive LC_ALL=C)
+# Runs a command in the machine that has booted.
+inside() { nsenter --target "$leader" --all --root --wd "${clean[@]}" "$@"; }
+# Waits up to 10 s until a command in the machine succeeds.
+until_inside() {
+  local what=$1
+  shift
+  for _ in $(seq 100); do
+    inside "$@" >/dev/null 2>&1 && return
+    sleep 0.1
+  done
+  fail "$what: $*"
+}
+pid() { inside systemctl show --property MainPID --value tiergate; }
+apt() { inside apt-get -y -qq --no-install-recommends "$@" >"$root/tmp/apt.log" 2>&1 || { cat "$root/tmp/apt.log" >&2; fail "apt-get $*"; }; }
 
 step "a fresh Debian ($suite)"
-mmdebstrap --quiet --variant=apt --include=adduser "$suite" "$root"
-mount -t proc proc "$root/proc"
-for device in null urandom; do
-  [ -e "$root/dev/$device" ] || touch "$root/dev/$device"
-  mount --bind "/dev/$device" "$root/dev/$device"
+mmdebstrap --quiet --variant=apt --skip=cleanup/apt/lists --include=systemd-sysv,dbus,curl,python3 "$suite" "$root"
+cp "$deb" "$root/tmp/tiergate.deb"
+# The machine has no network: what the package needs besides lies ready.
+chroot "$root" "${clean[@]}" apt-get -y -qq --no-install-recommends --download-only install /tmp/tiergate.deb >/dev/null
+mkdir "$root/root/site"
+echo "hello from the origin" >"$root/root/site/index.html"
+# Debian's machine empties /tmp when it boots.
+mv "$root/tmp/tiergate.deb" "$root/root/"
+
+step "boot"
+systemd-nspawn --quiet --boot --register=no --keep-unit --private-network --machine=tiergate-deb --directory="$root" \
+  </dev/null >"$root.log" 2>&1 &
+machine=$!
+for _ in $(seq 300); do
+  leader=$(pgrep -P "$machine" -x systemd || true)
+  if [ -n "$leader" ] && inside systemctl is-system-running 2>/dev/null | grep -qE 'running|degraded'; then break; fi
+  kill -0 "$machine" 2>/dev/null || { cat "$root.log" >&2; leader=; fail "it does not boot"; }
+  sleep 0.2
 done
-in_root() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C "$@"; }
+rm -f "$root.log"
+[ -n "$leader" ] || fail "no systemd"
 
 step "apt install ./tiergate.deb"
-cp "$deb" "$root/tmp/tiergate.deb"
-in_root apt-get install -y -qq --no-install-recommends /tmp/tiergate.deb >"$root/tmp/apt.log" 2>&1 || { cat "$root/tmp/apt.log"; fail "apt install"; }
-in_root id tiergate >/dev/null || fail "no user"
-in_root test -s /usr/share/man/man1/tiergate.1.gz || fail "no manual page"
-in_root test -s /usr/share/bash-completion/completions/tiergate || fail "no completions"
-[ "$(in_root stat -c '%a %G' /etc/tiergate/policy.toml)" = "640 tiergate" ] || fail "anybody can read the policy"
-in_root dpkg-query --show --showformat='${Conffiles}' tiergate | grep -q /etc/tiergate/policy.toml || fail "the policy is no conffile"
+apt install /root/tiergate.deb
+inside id tiergate >/dev/null || fail "no user"
+inside test -s /usr/share/man/man1/tiergate.1.gz || fail "no manual page"
+inside test -s /usr/share/bash-completion/completions/tiergate || fail "no completions"
+[ "$(inside stat -c '%a %G' /etc/tiergate/policy.toml)" = "640 tiergate" ] || fail "anybody can read the policy"
+inside dpkg-query --show --showformat='${Conffiles}' tiergate | grep -q /etc/tiergate/policy.toml || fail "the policy is no conffile"
+inside systemctl is-enabled --quiet tiergate || fail "it does not start with the machine"
+! inside systemctl is-active --quiet tiergate || fail "it runs before its policy has been edited"
+inside systemd-analyze verify --man=no /lib/systemd/system/tiergate.service || fail "the unit"
+step "$(inside systemd-analyze security --no-pager tiergate | tail -n 1 | sed 's/^[^A-Za-z]*//')"
 
 step "one edit: the server"
-read -r origin listen admin < <(python3 -c '
-import socket
-sockets = [socket.socket() for _ in range(3)]
-for it in sockets: it.bind(("127.0.0.1", 0))
-print(*(it.getsockname()[1] for it in sockets))')
-mkdir "$root/tmp/site"
-echo "hello from the origin" >"$root/tmp/site/index.html"
-python3 -m http.server --bind 127.0.0.1 --directory "$root/tmp/site" "$origin" >/dev/null 2>&1 &
-children+=($!)
-# Ports of this machine are in use by others: those of the listener and the admin page are moved as well.
-sed -i "s/127.0.0.1:80\"/127.0.0.1:$origin\"/; s/0.0.0.0:8080/127.0.0.1:$listen/; s/127.0.0.1:8434\"/127.0.0.1:$admin\"/" "$root/etc/tiergate/policy.toml"
+inside systemd-run --quiet --unit origin --property WorkingDirectory=/root/site python3 -m http.server --bind 127.0.0.1 8000
+until_inside "the origin" curl -sf http://127.0.0.1:8000/
+inside sed -i 's/"127.0.0.1:80"/"127.0.0.1:8000"/' /etc/tiergate/policy.toml
 
-unit="$root/usr/lib/systemd/system/tiergate.service"
-[ -e "$unit" ] || unit="$root/lib/systemd/system/tiergate.service"
-value() { sed -n "s/^$1=//p" "$unit" | head -n 1; }
-as_user() { chroot --userspec="$(value User):$(value User)" "$root" /usr/bin/env -i PATH=/usr/bin:/bin "$@"; }
-if [ -d /run/systemd/system ] && command -v systemd-nspawn >/dev/null; then
-  step "systemd runs here: systemd-analyze verify of the unit"
-  systemd-analyze verify "$unit" || fail "the unit"
-fi
-step "start: $(value ExecStart) as $(value User)"
-# shellcheck disable=SC2046
-as_user $(value ExecStartPre) >"$root/tmp/check.log" || fail "ExecStartPre"
-# shellcheck disable=SC2046
-chroot --userspec="$(value User):$(value User)" "$root" $(value ExecStart) >"$root/tmp/out.log" 2>"$root/tmp/err.log" &
-gateway=$!
-children+=("$gateway")
-for _ in $(seq 100); do
-  curl -sf "http://127.0.0.1:$admin/readyz" >/dev/null && break
-  kill -0 "$gateway" 2>/dev/null || { cat "$root/tmp/err.log"; fail "it has ended"; }
-  sleep 0.1
-done
+step "systemctl start tiergate"
+inside systemctl start tiergate || fail "it does not start"
+[ "$(inside systemctl show --property ActiveState,SubState --value tiergate | xargs)" = "active running" ] || fail "it does not run"
+[ "$(inside ps -o user= -p "$(pid)" 2>/dev/null || inside stat -c %U "/proc/$(pid)")" = tiergate ] || fail "it runs as another user"
+until_inside "ready" curl -sf http://127.0.0.1:8434/readyz
 
 step "traffic"
 for _ in $(seq 50); do
-  [ "$(curl -sf "http://127.0.0.1:$listen/")" = "hello from the origin" ] || fail "no answer from the origin"
+  [ "$(inside curl -sf http://127.0.0.1:8080/)" = "hello from the origin" ] || fail "no answer from the origin"
 done
-[ "$(curl -s -o /dev/null -w '%{http_code}' "http://127.0.0.1:$listen/missing")" = 404 ] || fail "the origin's 404"
+[ "$(inside curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:8080/missing)" = 404 ] || fail "the origin's 404"
 step "page"
-curl -sf "http://127.0.0.1:$admin/" | grep -qi "tiergate" || fail "no page"
+inside curl -sf http://127.0.0.1:8434/ | grep -qi "tiergate" || fail "no page"
 step "metrics"
-curl -sf "http://127.0.0.1:$admin/metrics" >"$root/tmp/metrics"
-grep -q '^tiergate_' "$root/tmp/metrics" || fail "no metrics"
-grep -qE '^tiergate_[a-z_]*(requests|arrived)[a-z_]*\{.*class="pages".*\} 5[0-9]' "$root/tmp/metrics" || fail "the requests are not counted"
-step "reload"
-sed -i 's/deadline = "2s"/deadline = "3s"/' "$root/etc/tiergate/policy.toml"
-kill -HUP "$gateway"
-for _ in $(seq 50); do
-  grep -q "configuration reloaded" "$root/tmp/err.log" && break
-  sleep 0.1
-done
-grep -q "configuration reloaded" "$root/tmp/err.log" || fail "no reload"
-step "stop"
-kill -TERM "$gateway"
-wait "$gateway" || fail "it did not end well"
-[ "$(wc -l <"$root/tmp/out.log")" -ge 51 ] || fail "no access log"
-step "an upgrade keeps the edited policy; purge leaves nothing"
-in_root apt-get install -y -qq --reinstall /tmp/tiergate.deb >"$root/tmp/apt.log" 2>&1 || { cat "$root/tmp/apt.log"; fail "reinstall"; }
-grep -q "127.0.0.1:$origin" "$root/etc/tiergate/policy.toml" || fail "the edit is gone"
-in_root apt-get purge -y -qq tiergate >"$root/tmp/apt.log" 2>&1 || { cat "$root/tmp/apt.log"; fail "purge"; }
-[ ! -e "$root/etc/tiergate" ] || fail "/etc/tiergate is left"
+inside curl -sf http://127.0.0.1:8434/metrics >"$root/root/metrics"
+grep -qE '^tiergate_[a-z_]*(requests|arrived)[a-z_]*\{.*class="pages".*\} 5[0-9]' "$root/root/metrics" || fail "the requests are not counted"
+# The journal takes them up a little later.
+until_inside "the access log in the journal" sh -c 'test $(journalctl -u tiergate -o cat | grep -c "\"status\":") -ge 51'
+
+step "systemctl reload tiergate"
+inside sed -i 's/deadline = "2s"/deadline = "3s"/' /etc/tiergate/policy.toml
+before=$(pid)
+inside systemctl reload tiergate || fail "reload"
+until_inside "reloaded" sh -c 'journalctl -u tiergate -o cat | grep -q "configuration reloaded"'
+[ "$(pid)" = "$before" ] || fail "a reload is no restart"
+step "a policy with errors does not start; the message is in the journal"
+inside cp -a /etc/tiergate/policy.toml /root/good.toml
+inside sed -i 's/^deadline/deadlin/' /etc/tiergate/policy.toml
+! inside systemctl restart tiergate 2>/dev/null || fail "it starts with errors"
+inside journalctl -u tiergate -o cat | grep -q 'policy.toml:[0-9]*:[0-9]*: .*deadlin' || fail "no message with file and line"
+inside cp -a /root/good.toml /etc/tiergate/policy.toml
+inside systemctl reset-failed tiergate
+inside systemctl start tiergate || fail "it does not start again"
+step "a crash: it is started again"
+before=$(pid)
+inside sh -c "kill -KILL $before"
+until_inside "started again" sh -c "test \$(systemctl show -P MainPID tiergate) -ne 0 && test \$(systemctl show -P MainPID tiergate) -ne $before"
+until_inside "ready again" curl -sf http://127.0.0.1:8080/
+step "an upgrade in place (SIGUSR2): systemd follows the successor"
+before=$(pid)
+inside systemctl kill --signal=SIGUSR2 --kill-whom=main tiergate
+until_inside "the successor" sh -c "test \$(systemctl show -P MainPID tiergate) -ne $before"
+until_inside "the successor answers" curl -sf http://127.0.0.1:8080/
+inside systemctl is-active --quiet tiergate || fail "it does not run after the upgrade"
+step "systemctl stop tiergate: drained"
+inside systemctl stop tiergate
+[ "$(inside systemctl show --property Result --value tiergate)" = success ] || fail "it did not end well"
+step "a new version of the package keeps the edited policy; purge leaves nothing"
+apt install --reinstall /root/tiergate.deb
+inside grep -q "127.0.0.1:8000" /etc/tiergate/policy.toml || fail "the edit is gone"
+apt purge tiergate
+! inside test -e /etc/tiergate || fail "/etc/tiergate is left"
+! inside systemctl cat tiergate >/dev/null 2>&1 || fail "the unit is left"
 step "all steps passed"
