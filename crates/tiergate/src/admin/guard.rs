@@ -3,7 +3,9 @@
 //! A page can make a browser send requests to loopback. It cannot read the answers (no CORS header
 //! is ever sent) unless its own name is made to resolve to loopback (DNS rebinding): then `Host`
 //! carries that name. It can cause effects by a POST: then the browser sends `Origin`, and cannot
-//! add a header of its own without asking first (a preflight, which gets 405).
+//! add a header of its own without asking first (a preflight, which gets 405). A listener that is not on loopback answers to any name, which its
+//! operators may have given it; there a page could make its own name resolve to it, and what changes something needs a token, or an address as
+//! `Host`.
 
 use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
@@ -13,7 +15,7 @@ use std::net::IpAddr;
 /// The header that a browser's script cannot add across origins; any value will do.
 pub(super) const INTENT: &str = "x-tiergate-admin";
 
-/// Whether `Host` is one that loopback really has: an address, or `localhost`. A request without `Host` is
+/// Whether `Host` is none that a page could have made resolve to this listener: an address, or `localhost`. A request without `Host` is
 /// not from a browser.
 pub(crate) fn host_is_local<B>(request: &Request<B>) -> bool {
     let mut hosts = request.headers().get_all(HOST).iter();

@@ -129,11 +129,10 @@ pub(super) async fn answer(admin: &Admin, request: Request<Incoming>) -> Answer 
         return plain(StatusCode::PAYLOAD_TOO_LARGE, "no request here needs a body\n");
     }
     match (request.uri().path(), request.method()) {
-        ("/reload", &Method::POST) if guard::is_meant(request.headers()) => reload(admin).await,
-        ("/reload", &Method::POST) => {
-            let text = format!("a web page may not reload: send `{}: 1`\n", guard::INTENT);
-            plain(StatusCode::FORBIDDEN, text)
-        }
+        ("/reload", &Method::POST) => match may_not_reload(admin, &request) {
+            Some(answer) => answer,
+            None => reload(admin).await,
+        },
         ("/reload", _) => not_allowed("POST"),
         (path, &Method::GET | &Method::HEAD) => show(admin, path, &request),
         (path, _) if page::ENDPOINTS.iter().any(|(known, _)| *known == path) => {
@@ -217,13 +216,33 @@ fn forbidden(admin: &Admin, headers: &HeaderMap) -> Option<Answer> {
         let text = "settings cannot be changed here: the policy has no admin_token_file\n";
         return Some(plain(StatusCode::FORBIDDEN, text));
     }
-    if tokens.allow_bearer(headers) {
+    if tokens.allow_bearer(headers) { None } else { Some(unauthorised()) }
+}
+
+/// Why a request may not reload; `None`: it may. Where others than this machine can connect, it needs a token if the policy has any, and else an
+/// address as `Host`: a page whose name is made to resolve to this listener is of its origin, and could send whatever it likes.
+fn may_not_reload<B>(admin: &Admin, request: &Request<B>) -> Option<Answer> {
+    let headers = request.headers();
+    if !guard::is_meant(headers) {
+        let text = format!("a web page may not reload: send `{}: 1`\n", guard::INTENT);
+        return Some(plain(StatusCode::FORBIDDEN, text));
+    }
+    let tokens = (admin.context.tokens)();
+    if admin.local || tokens.allow_bearer(headers) {
         return None;
     }
+    if !tokens.is_empty() {
+        return Some(unauthorised());
+    }
+    let text = "name this listener by its address, or send a token of admin_token_file\n";
+    (!guard::host_is_local(request)).then(|| plain(StatusCode::MISDIRECTED_REQUEST, text))
+}
+
+fn unauthorised() -> Answer {
     let text = "send one of the tokens of admin_token_file: `Authorization: Bearer …`\n";
     let mut answer = plain(StatusCode::UNAUTHORIZED, text);
     answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    Some(answer)
+    answer
 }
 
 async fn change(admin: &Admin, request: Request<Incoming>) -> Answer {

@@ -58,6 +58,11 @@ fn gate() -> Gate<()> {
 }
 
 fn start() -> (SocketAddr, Arc<House>) {
+    start_on("127.0.0.1:0", TOKEN)
+}
+
+/// On an address, with tokens or without.
+fn start_on(address: &str, tokens: &'static str) -> (SocketAddr, Arc<House>) {
     let refusals = Arc::new(Refusals::default());
     let house = Arc::new(House {
         refusals: Arc::clone(&refusals),
@@ -111,7 +116,10 @@ fn start() -> (SocketAddr, Arc<House>) {
         }),
         in_force: Box::new(|| InForce { is_enforced: true, ..InForce::default() }),
         success_buffers: Box::new(|_, _| Vec::new()),
-        tokens: Box::new(|| AdminTokens::of(TOKEN)),
+        tokens: Box::new(move || match tokens {
+            "" => AdminTokens::default(),
+            tokens => AdminTokens::of(tokens),
+        }),
         change: Box::new(|_| Err("class.a: no such class".to_owned())),
         undo: Box::new(|| 0),
         reload: Box::new(move || {
@@ -127,8 +135,9 @@ fn start() -> (SocketAddr, Arc<House>) {
             })
         }),
     };
-    let listener = bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
-    let address = listener.local_addr().expect("bound");
+    let listener = bind(address.parse().expect("an address")).expect("a free port");
+    let port = listener.local_addr().expect("bound").port();
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
     tokio::spawn(serve(listener, Arc::new(context)));
     (address, house)
 }
@@ -351,6 +360,41 @@ async fn web_pages_are_kept_out() {
         assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
     }
     assert_eq!(ask(address, "OPTIONS", "/reload", origin).await.0, 405);
+}
+
+/// Asks for a reload under a name of the listener.
+async fn reload_as(address: SocketAddr, host: &str, fields: &str) -> u16 {
+    let head =
+        format!("POST /reload HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{fields}\r\n");
+    let answer = raw(address, &head).await;
+    answer.get(9..12).and_then(|code| code.parse().ok()).expect("a status")
+}
+
+#[tokio::test]
+async fn where_others_can_connect_a_reload_needs_a_token_or_an_address() {
+    let page = "Origin: http://evil.example\r\nX-Tiergate-Admin: 1\r\n";
+    let token = format!("Authorization: Bearer {TOKEN}\r\n");
+    let (address, house) = start_on("0.0.0.0:0", TOKEN);
+    // Whatever it is called, and whoever asks.
+    for (host, fields) in [("10.0.0.5", ""), ("localhost", ""), ("evil.example", page)] {
+        assert_eq!(reload_as(address, host, fields).await, 401, "{host}");
+    }
+    assert_eq!(house.reloads.load(Ordering::SeqCst), 0);
+    assert_eq!(reload_as(address, "gateway.internal", &token).await, 200);
+    let form = "Origin: http://evil.example\r\n";
+    assert_eq!(reload_as(address, "10.0.0.5", &format!("{form}{token}")).await, 403);
+
+    let (address, house) = start_on("0.0.0.0:0", "");
+    // A page whose name was made to resolve to this listener is of its origin.
+    for fields in [page, ""] {
+        assert_eq!(reload_as(address, "evil.example:8434", fields).await, 421);
+    }
+    assert_eq!(reload_as(address, "10.0.0.5:8434", form).await, 403, "from another site");
+    assert_eq!(house.reloads.load(Ordering::SeqCst), 0);
+    assert_eq!(reload_as(address, "10.0.0.5:8434", "").await, 200);
+    // What only reads has any name.
+    let head = "GET /healthz HTTP/1.1\r\nHost: gateway.internal\r\nConnection: close\r\n\r\n";
+    assert!(raw(address, head).await.starts_with("HTTP/1.1 200 "));
 }
 
 #[tokio::test]
