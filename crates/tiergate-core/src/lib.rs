@@ -38,5 +38,6 @@ pub mod sense;
 pub mod shadow;
 pub mod stored;
 pub mod time;
+pub mod trace;
 pub mod transmit;
 pub mod workers;

@@ -8,3 +8,4 @@
 pub mod forwarded;
 pub mod http1;
 pub mod proxy_protocol;
+pub mod trace_context;

@@ -53,4 +53,5 @@ pub mod ticks;
 pub mod timers;
 pub mod tls;
 pub mod tokens;
+pub mod trace;
 pub mod workers;

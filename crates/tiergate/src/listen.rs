@@ -15,6 +15,7 @@ use crate::clock;
 use crate::config::meant::Listener;
 use crate::connections::Connection;
 use crate::lanes::LanePlace;
+use crate::request::stray;
 use crate::saved_syn;
 use crate::shared::{Present, Shared};
 use crate::stream::{ClientStream, poll_fill, poll_fill_held};
@@ -368,7 +369,7 @@ async fn connection(
     let shared = &shared;
     shared.tally().connections_accepted.one();
     let _closed = OnDrop(|| shared.tally().connections_closed.one());
-    clock::now();
+    let since = clock::now();
     let local = match settings.listener.address {
         // Fails only if the client has gone already.
         any if any.ip().is_unspecified() => match stream.local_addr() {
@@ -392,6 +393,7 @@ async fn connection(
             None => return,
             Some(Err(error)) => {
                 shared.tally().proxy_failed.one();
+                stray::connection_failed(shared, from.ip(), since, "no PROXY header", &error);
                 tracing::debug!(client = %from, %error, "no PROXY header");
                 return;
             }
@@ -427,6 +429,7 @@ async fn secure(
     tls: Arc<ServerConfig>,
     (open, shared): (&Connection, &Arc<Shared>),
 ) {
+    let since = clock::now();
     timer.arm(shared.config.load().policy.timeouts.handshake);
     let handshake = tls::handshake(stream, early, tls, &timer);
     let stream = match open.unless_evicted(handshake).await {
@@ -434,6 +437,13 @@ async fn secure(
         None => return,
         Some(Err(error)) => {
             shared.tally().tls_failed.one();
+            stray::connection_failed(
+                shared,
+                peer.address.ip(),
+                since,
+                "TLS handshake failed",
+                &error,
+            );
             tracing::debug!(client = %peer.address, %error, "TLS handshake failed");
             return;
         }

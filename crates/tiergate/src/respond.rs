@@ -4,6 +4,7 @@
 use crate::config::meant::{Denial, Policy, Refusal};
 use crate::grpc;
 use crate::rate_limit::RateLimit;
+use crate::trace::ids::ToldId;
 use aws_lc_rs::digest;
 use data_encoding::BASE64;
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
@@ -95,6 +96,8 @@ pub struct Advice<'c> {
     pub seconds: u64,
     /// The policer, if clients are told of it.
     pub limit: Option<RateLimit<'c>>,
+    /// What the request is known by.
+    pub id: Option<ToldId<'c>>,
 }
 
 impl<'c> Advice<'c> {
@@ -107,7 +110,7 @@ impl<'c> Advice<'c> {
             || retry::seconds(refused.wait, retry::Bounds { min, max }, fastrand::u64(..)),
             |seconds| seconds.max(retry::rounded_up(min)),
         );
-        Advice { seconds, limit }
+        Advice { seconds, limit, id: None }
     }
 }
 
@@ -141,6 +144,7 @@ impl Template {
             limit.put_state(out);
             out.extend_from_slice(b"\r\n");
         }
+        told.id.iter().for_each(|id| id.put_line(out));
         let len = self.body_len(told);
         out.extend_from_slice(b"content-length: ");
         put_decimal(out, len as u64);
@@ -193,6 +197,7 @@ impl Template {
         if let Some(limit) = &told.limit {
             limit.append_to(&mut fields);
         }
+        told.id.iter().for_each(|id| id.put_in(&mut fields));
         (fields, body)
     }
 }
@@ -448,25 +453,26 @@ pub(crate) fn accept(key: &[u8]) -> String {
     BASE64.encode(digest.finish().as_ref())
 }
 
-/// Writes an error of ours: `why` says what was wrong, without repeating what the client sent.
-/// Returns the length of the body that is sent.
+/// Writes an error of ours, after which the connection closes: `why` says what was wrong, without repeating what the client sent; `id`: what the
+/// request is known by. Returns the length of the body that is sent.
 pub fn write_error(
     out: &mut Vec<u8>,
     status: u16,
     why: &str,
-    keep: bool,
+    id: Option<ToldId<'_>>,
     head_only: bool,
 ) -> usize {
     let body = error_body(status, why);
     let head = format!(
         "HTTP/1.1 {status} {}\r\ndate: {}\r\ncontent-type: text/plain; charset=utf-8\r\n\
-         cache-control: no-store\r\ncontent-length: {}\r\n{}\r\n",
+         cache-control: no-store\r\ncontent-length: {}\r\nconnection: close\r\n",
         phrase(status),
         httpdate::fmt_http_date(SystemTime::now()),
         body.len(),
-        if keep { "" } else { "connection: close\r\n" },
     );
     out.extend_from_slice(head.as_bytes());
+    id.iter().for_each(|id| id.put_line(out));
+    out.extend_from_slice(b"\r\n");
     if head_only {
         return 0;
     }
@@ -530,7 +536,7 @@ mod tests {
                 for format in [Format::Plain, Format::Html, Format::Json] {
                     let template = refusals.template(reason, None, format);
                     for (keep, seconds) in [(true, 2), (false, 1234)] {
-                        let told = Advice { seconds, limit: None };
+                        let told = Advice { seconds, limit: None, id: None };
                         let (head, body) = written(template, &told, keep);
                         assert!(head.ends_with("\r\n\r\n"));
                         assert_eq!(head.matches("\r\n\r\n").count(), 1);
@@ -573,7 +579,7 @@ mod tests {
         let quiet = Refusal { reason_header: None, ..settings() };
         let refusals = Refusals::new(&quiet, denials);
         let rules = policy.plan.rule_ids();
-        let told = Advice { seconds: 7, limit: None };
+        let told = Advice { seconds: 7, limit: None, id: None };
         for (rule, status, line, error) in [
             (0, 403, "HTTP/1.1 403 Forbidden\r\n", "forbidden"),
             (1, 410, "HTTP/1.1 410 Gone\r\n", "gone"),
@@ -627,7 +633,7 @@ mod tests {
     #[test]
     fn errors_have_a_length_and_say_why() {
         let mut out = Vec::new();
-        write_error(&mut out, 431, "the head is too large", false, false);
+        write_error(&mut out, 431, "the head is too large", None, false);
         let text = String::from_utf8(out).expect("ASCII");
         assert!(text.starts_with("HTTP/1.1 431 Request Header Fields Too Large\r\n"));
         assert!(text.ends_with("431 Request Header Fields Too Large: the head is too large\n"));

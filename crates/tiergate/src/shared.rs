@@ -19,6 +19,7 @@ use crate::sensors::Sensors;
 use crate::session::SessionTable;
 use crate::stored::{Store, StoreBounds};
 use crate::tls;
+use crate::trace::Tracer;
 use crate::workers::Board;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::cell::Cell;
@@ -51,6 +52,8 @@ pub struct Config {
     pub sensors: Arc<Sensors>,
     /// Copies of answers; `None`: no rule asks for them.
     pub store: Option<Arc<Store>>,
+    /// Where the spans of sampled requests go, if requests are traced.
+    pub tracer: Option<Arc<Tracer>>,
     /// Every refusal, ready to be sent.
     pub refusals: Refusals,
     /// How important the requests of each class are to keep their connection for, by id.
@@ -96,6 +99,14 @@ impl Config {
             Some(known) if known.bounds == bounds => known.clone(),
             _ => Arc::new(Store::new(bounds, counters.store.clone())),
         });
+        let known = former.and_then(|former| former.tracer.as_ref());
+        let tracer = policy.tracing.clone().and_then(|settings| match known {
+            Some(known) if known.settings == settings => Some(known.clone()),
+            _ => Tracer::start(settings, counters.traces.clone())
+                .map(Arc::new)
+                .inspect_err(|error| tracing::error!(%error, "no spans are sent: no thread for it"))
+                .ok(),
+        });
         let refusals = Refusals::new(&policy.refusal, policy.denials());
         let levels = policy.plan.levels();
         let marks = policy.plan.marks();
@@ -113,6 +124,7 @@ impl Config {
             reverse_dns,
             sensors,
             store,
+            tracer,
             refusals,
             levels,
             bounds,

@@ -674,6 +674,22 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "[access_log]\nrefused_one_in = 0",
             "policy.toml:4:18: access_log.refused_one_in: must be at least 1, got 0",
         ),
+        (
+            "[request_id]\nheader = \"Host\"",
+            "policy.toml:4:10: request_id.header: must be a header without another meaning, got \"Host\"",
+        ),
+        (
+            "[tracing]\nservice = \"a\"",
+            "policy.toml:3:1: tracing.endpoint: is missing; write endpoint = \"http://127.0.0.1:4318/v1/traces\"",
+        ),
+        (
+            "[tracing]\nendpoint = \"https://a\"",
+            "policy.toml:4:12: tracing.endpoint: must begin with http://: run a collector beside the gateway, which sends them on by TLS, got \"https://a\"",
+        ),
+        (
+            "[tracing]\nendpoint = \"a:4317\"",
+            "policy.toml:4:12: tracing.endpoint: must be the address of a collector such as \"http://127.0.0.1:4318/v1/traces\", got \"a:4317\"",
+        ),
         ("[forwarding]\nvia = 1", "policy.toml:4:7: forwarding.via: must be true or false, got 1"),
         (
             "[origin.health]\npath = \"health z\"",
@@ -1293,6 +1309,7 @@ fn every_key_reaches_what_it_means() {
         format: LogFormat::Combined,
         line: None,
         refused_one_in: 1,
+        bad_per_second: 20,
     };
     assert_eq!(policy.access_log, Some(log));
     assert_eq!(policy.forwarding, Forwarding { x_forwarded: true, forwarded: false, via: false });

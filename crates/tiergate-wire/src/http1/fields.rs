@@ -220,6 +220,20 @@ impl<'b> FieldTable<'b> {
         self.set_kind(b"if-range", Kind::Hop);
     }
 
+    /// Leaves every field of that name out of what is written, also where underscores stand for its hyphens: a program behind CGI or WSGI takes
+    /// one for the other.
+    pub fn leave_out(&mut self, name: &[u8]) {
+        for (field, line) in self.fields.iter().zip(&mut self.lines) {
+            let is_alike = |(one, other): (&u8, &u8)| match other {
+                b'-' => matches!(one, b'-' | b'_'),
+                other => one.eq_ignore_ascii_case(other),
+            };
+            if field.name.len() == name.len() && field.name.iter().zip(name).all(is_alike) {
+                line.kind = Kind::Hop;
+            }
+        }
+    }
+
     /// Makes the line of `Host` one that is not copied.
     #[cold]
     pub(super) fn drop_host_line(&mut self) {

@@ -49,6 +49,11 @@ const LEVEL: &[u8] = b"tiergate-level";
 const LOAD: &[u8] = b"endpoint-load-metrics";
 const LOAD_BIN: &[u8] = b"endpoint-load-metrics-bin";
 
+/// Whether the gateway itself reads or writes fields of that name.
+pub fn is_special(name: &[u8]) -> bool {
+    Kind::of_any(name) != Kind::Copy
+}
+
 impl Kind {
     /// The kind of the field called `name`; [`Kind::Copy`] if there is nothing special about it.
     #[inline]

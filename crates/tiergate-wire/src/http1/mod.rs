@@ -33,6 +33,7 @@ pub use chunk::{
 };
 pub use fields::{FIELDS_CAPACITY, FieldRoom, FieldTable, HeadSearch, LoadReport, may_be_trailer};
 pub use framing::CONNECTION_OPTIONS_MAX;
+pub use kind::is_special;
 pub use message::{Framing, HeadError, HeadLimits, Malformed, Parsed, Version};
 pub use peer::{ForwardInfo, Forwarding, PeerText};
 pub use put::put_decimal;

@@ -276,7 +276,13 @@ fn observability(policy: &Policy) -> Vec<String> {
     let admin = policy.admin.map(|address| format!("http://{address}"));
     let log = policy.access_log.as_ref().map(|log| log.words());
     let or_none = |what: Option<String>| what.unwrap_or_else(|| "none".to_owned());
-    vec![format!("metrics and status: {}", or_none(admin)), format!("access log: {}", or_none(log))]
+    let mut lines = vec![
+        format!("metrics and status: {}", or_none(admin)),
+        format!("access log: {}", or_none(log)),
+    ];
+    lines.extend(policy.request_id.iter().map(|it| format!("request ids: {}", it.words())));
+    lines.extend(policy.tracing.iter().map(|it| format!("traces: {}", it.words())));
+    lines
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use crate::request::outbox::Outbox;
 use crate::request::record::Written;
 use crate::request::spool::Spool;
 use crate::timers::Timer;
+use crate::trace::ids::ToldId;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::task::{Context, Poll};
@@ -82,6 +83,11 @@ pub(crate) trait Client {
         limits: &HeadLimits,
         fields: &mut FieldTable<'b>,
     ) -> Result<Parsed<RequestHead<'b>>, HeadError>;
+
+    /// The protocol of a head that cannot be understood, as far as it is known.
+    fn carrier(&self) -> Option<Protocol> {
+        None
+    }
 
     /// The protocol, to be counted.
     fn protocol(&self, head: &RequestHead<'_>) -> Protocol;
@@ -278,14 +284,21 @@ pub(crate) trait Client {
     ) -> impl Future<Output = ()>;
 
     /// How long the answer of [`fail`](Self::fail) is.
-    fn error_len(&self, status: u16, why: &'static str, head_only: bool) -> Written;
+    fn error_len(
+        &self,
+        status: u16,
+        why: &'static str,
+        head_only: bool,
+        id: Option<ToldId<'_>>,
+    ) -> Written;
 
-    /// Answers with an error of ours; `why` says what was wrong, without repeating what the client sent.
+    /// Answers with an error of ours; `why` says what was wrong, without repeating what the client sent. `id`: what the request is known by.
     fn fail(
         &mut self,
         status: u16,
         why: &'static str,
         head_only: bool,
+        id: Option<ToldId<'_>>,
         timeouts: &Timeouts,
     ) -> impl Future<Output = ()>;
 }

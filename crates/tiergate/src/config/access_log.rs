@@ -34,8 +34,15 @@ section! {
         /// Of so many requests in turn that are refused, only the first has a line; how many have none is counted. Requests that are admitted
         /// always have theirs.
         refused_one_in: u32 = whole(1..=1_000_000).or(1);
+        /// Lines a second at most for what never became a request: malformed heads, failed handshakes. How many have none is counted, and said in
+        /// the next line. 0: none.
+        /// Why: such a line costs an attacker a few bytes; a flood of them must not fill the disk.
+        bad_per_second: u32 = whole(0..=1_000_000).or(BAD_PER_SECOND);
     }
 }
+
+/// What [`AccessLog::bad_per_second`] is by default.
+const BAD_PER_SECOND: u32 = 20;
 
 /// Format of an access log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +68,9 @@ impl AccessLog {
         let mut words = format!("{} ({format})", path.as_deref().unwrap_or("standard output"));
         if self.refused_one_in > 1 {
             words += &format!(", one refused request in {}", self.refused_one_in);
+        }
+        if self.bad_per_second != BAD_PER_SECOND {
+            words += &format!(", {} lines a second of what is no request", self.bad_per_second);
         }
         words
     }

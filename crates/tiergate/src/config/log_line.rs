@@ -62,6 +62,7 @@ pub(crate) enum Variable {
     Resource,
     Level,
     Rule,
+    RuleName,
     Verdict,
     Reason,
     Policer,
@@ -72,8 +73,10 @@ pub(crate) enum Variable {
     UserAgent,
     Referer,
     RequestId,
+    ClientRequestId,
     Traceparent,
     RefusalsLeftOut,
+    BadLeftOut,
 }
 
 /// Their names with what stands before them: nginx's and our own, then HAProxy's.
@@ -106,6 +109,7 @@ const NAMES: &[(&str, Variable)] = {
         ("$resource", V::Resource),
         ("$level", V::Level),
         ("$rule", V::Rule),
+        ("$rule_name", V::RuleName),
         ("$verdict", V::Verdict),
         ("$reason", V::Reason),
         ("$policer", V::Policer),
@@ -115,9 +119,12 @@ const NAMES: &[(&str, Variable)] = {
         ("$stored_instead_of", V::StoredInsteadOf),
         ("$http_user_agent", V::UserAgent),
         ("$http_referer", V::Referer),
+        ("$request_id", V::RequestId),
         ("$http_x_request_id", V::RequestId),
+        ("$client_request_id", V::ClientRequestId),
         ("$http_traceparent", V::Traceparent),
         ("$refusals_left_out", V::RefusalsLeftOut),
+        ("$bad_left_out", V::BadLeftOut),
         ("%ci", V::Client),
         ("%trg", V::TimeLocal),
         ("%r", V::Request),
@@ -132,6 +139,7 @@ const NAMES: &[(&str, Variable)] = {
         ("%Tr", V::FirstByteMillis),
         ("%s", V::Server),
         ("%b", V::Pool),
+        ("%ID", V::RequestId),
     ]
 };
 

@@ -49,6 +49,7 @@ mod pool;
 pub(crate) mod quantities;
 mod redaction;
 mod refusal;
+mod request_id;
 pub(crate) mod resource;
 mod reverse_dns;
 pub(crate) mod route;
@@ -74,8 +75,10 @@ mod splits;
 mod stored;
 mod text;
 mod timeouts;
+mod traces;
 mod transmit;
 mod values;
+mod wanted;
 pub(crate) mod workers;
 mod workers_values;
 

@@ -21,6 +21,7 @@ use super::policer::{Police, PoliceKind, PolicerKeys, Policers};
 use super::pool::{PoolKeys, pools};
 use super::redaction::Redaction;
 use super::refusal::{Refusal, RefusalConnection, RefusalKeys, refusal};
+use super::request_id::{RequestIdHeader, RequestIdKeys, request_id};
 use super::resource::{ResourceKeys, resources};
 use super::reverse_dns::{ReverseDns, reverse_dns};
 use super::rule::RuleKeys;
@@ -35,7 +36,9 @@ use super::shedding::Shedding;
 use super::source::Sources;
 use super::sources;
 use super::timeouts::Timeouts;
+use super::traces::{Tracing, TracingKeys, traces};
 use super::values::{AddressOrFalse, FILE_TO_READ, NETWORK, TEXT, whole};
+use super::wanted::{Wanted, wanted};
 use super::workers::{Workers, workers};
 use crate::admin::AdminTokens;
 use crate::geo::Geo;
@@ -50,13 +53,12 @@ use tiergate_core::adapt::Adaptation;
 use tiergate_core::admit::policer::Settings;
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::path::Handling;
-use tiergate_core::classify::score::{ScoreClient, ScoreTables};
+use tiergate_core::classify::score::ScoreTables;
 use tiergate_core::classify::{Classifier, Match};
 use tiergate_core::control::Slots;
 use tiergate_core::fault::Fault;
 use tiergate_core::names::{Names, PoolId, RuleId, SiteId};
 use tiergate_core::plan::{Plan, Spec};
-use tiergate_core::request::Part;
 use tiergate_core::schedule::Site;
 use tiergate_wire::http1::Forwarding;
 
@@ -137,6 +139,12 @@ section! {
         timeouts: At<Timeouts> = defaults();
         /// Where requests are logged.
         access_log: Option<AccessLog> = table().optional("nowhere");
+        /// An id for each request.
+        request_id: Option<At<RequestIdKeys>> =
+            table().placed().optional("none: clients' ids are passed on as they are");
+        /// Traces of requests.
+        tracing: Option<At<TracingKeys>> =
+            table().placed().optional("none: `traceparent` is passed on as it is");
         /// Address of the admin listener (metrics and status); `false`: no admin listener.
         /// Why: loopback, because status and metrics expose paths and client addresses; no common program has
         /// this port.
@@ -231,6 +239,10 @@ pub struct Policy {
     pub admin_tokens: AdminTokens,
     /// Where requests are logged; `None`: nowhere.
     pub access_log: Option<AccessLog>,
+    /// The header that carries requests' ids; `None`: they have none of ours.
+    pub request_id: Option<RequestIdHeader>,
+    /// How requests are traced; `None`: they are not.
+    pub tracing: Option<Tracing>,
     /// Bounds on sizes and numbers.
     pub limits: Limits,
     /// Bounds on time.
@@ -247,17 +259,6 @@ pub struct Policy {
     pub wanted: Wanted,
     /// Threads that serve requests, each with its own runtime and listening sockets.
     pub threads: usize,
-}
-
-/// What rules ask for that costs something to find out; the rest is left alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// The client's name by reverse DNS.
-    pub names: bool,
-    /// The code point of the client's packets.
-    pub dscp: bool,
-    /// Copies of answers.
-    pub copies: bool,
 }
 
 impl Policy {
@@ -403,6 +404,8 @@ pub(super) fn meant(
     let workers = of_origin.into_iter().chain(std::mem::take(&mut pools.workers)).collect();
     let limits = limits(raw.limits);
     let Resolved { paths, forwarding, buffering, spooling } = forwarding(raw.forwarding);
+    let request_id = raw.request_id.map(request_id);
+    let tracing = raw.tracing.map(traces);
     let identity = identity(reverse_dns(raw.reverse_dns), raw.key, raw.token, raw.geo);
     if !place.is_sound() {
         return None;
@@ -475,6 +478,8 @@ pub(super) fn meant(
         lanes,
         kernel,
         access_log: raw.access_log,
+        request_id: request_id.flatten(),
+        tracing: tracing.flatten(),
         limits,
         timeouts: raw.timeouts.value,
         identity,
@@ -483,21 +488,4 @@ pub(super) fn meant(
         warnings: Vec::new(),
         threads: raw.threads.unwrap_or_else(processors),
     })
-}
-
-/// What the rules ask for that costs something to find out.
-///
-/// Names are asked for by a `domain` condition and by a score table with domains.
-fn wanted(rules: &[PolicyRule], score: Option<&ScoreTables>) -> Wanted {
-    let asks = |part: Part| {
-        rules.iter().flat_map(|rule| &rule.rule.conditions).any(|one| *one.part() == part)
-    };
-    let of_score = |tables: &ScoreTables| {
-        tables.clients.iter().any(|(client, _)| matches!(client, ScoreClient::Name(_)))
-    };
-    Wanted {
-        names: asks(Part::ClientName) || score.is_some_and(of_score),
-        dscp: asks(Part::Dscp),
-        copies: rules.iter().any(|it| it.rule.stored.is_some_and(|age| !age.is_zero())),
-    }
 }

@@ -15,6 +15,7 @@ use crate::reverse_dns::LookupCounters;
 use crate::stored::StoreCounters;
 use crate::tally::{Tally, ThreadTally};
 use crate::tokens::Proof;
+use crate::trace::TraceCounters;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -206,6 +207,8 @@ pub struct LogCounters {
     pub dropped: Tally,
     /// Refused requests that have no line, as the policy has it.
     pub left_out: Tally,
+    /// What never became a request and has no line, because there were too many in a second.
+    pub bad_left_out: Tally,
     /// Writes or reopens that failed.
     pub errors: Tally,
 }
@@ -264,6 +267,8 @@ pub struct Counters {
     pub reverse_dns: Arc<LookupCounters>,
     /// Retries beyond the retry budget.
     pub retries_denied: Arc<Tally>,
+    /// Spans.
+    pub traces: Arc<TraceCounters>,
     /// TLS handshakes with origin servers.
     pub origin_tls: Arc<OriginTlsCounters>,
     /// Reloads that put a new configuration in force.
@@ -300,6 +305,7 @@ impl Counters {
             store: Arc::default(),
             reverse_dns: Arc::default(),
             retries_denied: Arc::default(),
+            traces: Arc::default(),
             origin_tls: Arc::default(),
             reloads_ok: Tally::default(),
             reloads_failed: Tally::default(),

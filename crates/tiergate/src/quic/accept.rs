@@ -12,6 +12,7 @@ use crate::client::peer::Peer;
 use crate::clock;
 use crate::connections::Connection;
 use crate::listen::{InForce, Settings, class_at_accept};
+use crate::request::stray;
 use crate::shared::{Present, Shared};
 use crate::timers::Timer;
 use crate::tls;
@@ -164,7 +165,7 @@ async fn connection(
     let shared = &shared;
     shared.tally().connections_accepted.one();
     let _closed = Closed(shared);
-    clock::now();
+    let since = clock::now();
     let from = incoming.remote_address();
     let timer = Timer::armed(shared.config.load().policy.timeouts.handshake);
     let Ok(connecting) = incoming.accept_with(Arc::new(config)) else { return };
@@ -176,6 +177,7 @@ async fn connection(
         Some(Err(error)) => {
             shared.tally().tls_failed.one();
             tracing::debug!(client = %from, %error, "QUIC handshake failed");
+            stray::connection_failed(shared, from.ip(), since, "QUIC handshake", &error);
             return;
         }
     };

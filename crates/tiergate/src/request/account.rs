@@ -11,6 +11,8 @@ use crate::observe::access_log::{Buffer as LogBuffer, Entry, Log, Verdict};
 use crate::observe::refusals::Refusal;
 use crate::observed::{ObservedRequest, ObservedVerdict};
 use crate::shared::{Config, Shared};
+use crate::trace::ids::RequestIds;
+use crate::trace::span::{Course, spans};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -20,6 +22,7 @@ use tiergate_core::plan::RuleLabel;
 use tiergate_core::reason::Reason;
 use tiergate_core::request::Field;
 use tiergate_core::stored::Instead;
+use tiergate_core::time::Moment;
 use tiergate_wire::http1::{FieldTable, Parsed, RequestHead};
 
 /// What the log says of the request itself.
@@ -65,16 +68,27 @@ pub(super) fn request<C: Client>(
     if let Some(reason) = record.reason {
         remember(shared, config, facts, client.request_line(), reason);
     }
-    if shared.log.load().is_none() {
+    let trace = facts.ids.as_ref().and_then(|ids| ids.sampled());
+    let traced = trace.zip(config.tracer.as_deref());
+    let is_logged = shared.log.load().is_some();
+    if !is_logged && traced.is_none() {
         return;
     }
-    // The head is parsed again: only who logs pays for it.
+    // The head is parsed again: only who logs or traces pays for it.
     let mut table = FieldTable::new();
     let limits = limits::of_request_heads(&config.policy.limits);
     if let Ok(Parsed::Complete(head)) = client.head(&limits, &mut table) {
         let (fields, observed) = (table.fields(), observed.map(ObservedRequest::verdict));
         let fields = LogFields { head: &head, fields, received_bytes, cpu, observed };
-        log(shared, config, facts, &fields, record);
+        with_entry(shared, config, facts, &fields, record, |entry| {
+            if let Some((trace, tracer)) = traced {
+                let is_secure = client.peer().secure;
+                tracer.send(spans(entry, trace, course(record, is_secure)));
+            }
+            if is_logged {
+                line(shared, entry);
+            }
+        });
     }
 }
 
@@ -112,15 +126,29 @@ thread_local! {
     static LINES: RefCell<Option<(Arc<Log>, LogBuffer)>> = const { RefCell::new(None) };
 }
 
+/// When the parts of a request were.
+fn course(record: &Record, is_secure: bool) -> Course {
+    let after = |moment: Option<Moment>| moment.map(|it| it.since(record.arrived));
+    let (granted, origin_done) = (after(record.slot_since), after(record.origin_done));
+    Course { granted, origin_done, is_secure }
+}
+
 /// Writes a line of the access log.
-fn log(
+pub(super) fn line(shared: &Shared, entry: &Entry<'_>) {
+    with_lines(shared, |lines| lines.record(entry));
+}
+
+/// Makes what the log and a trace say of a request.
+fn with_entry(
     shared: &Shared,
     config: &Config,
     facts: &RequestFacts,
     fields: &LogFields<'_>,
     record: &Record,
+    act: impl FnOnce(&Entry<'_>),
 ) {
     let (pool, plan) = (facts.arrival.pool, &config.policy.plan);
+    let (ids, told) = (facts.ids.as_deref(), facts.told_id(&config.policy));
     let policer = record.policer.and_then(|id| plan.policer(id));
     let duration = clock::now().since(record.arrived);
     let level = Quality::of(plan, &facts.arrival).and_then(|it| it.text());
@@ -129,7 +157,7 @@ fn log(
         client: facts.client,
         method: fields.head.method,
         target: fields.head.target,
-        protocol: facts.protocol,
+        protocol: Some(facts.protocol),
         host: fields.head.host,
         status: record.status,
         sent_bytes: record.sent.bytes,
@@ -166,10 +194,16 @@ fn log(
         slots: shared.door.slots(pool),
         user_agent: fields.value(b"user-agent"),
         referer: fields.value(b"referer"),
-        request_id: fields.value(b"x-request-id"),
-        traceparent: fields.value(b"traceparent"),
+        request_id: told.map_or_else(|| fields.value(b"x-request-id"), |told| told.id),
+        client_request_id: told
+            .filter(|_| ids.is_some_and(RequestIds::is_replaced))
+            .map_or(&[], |told| fields.value(told.field().name)),
+        traceparent: match ids.map_or(&[][..], RequestIds::traceparent) {
+            [] => fields.value(b"traceparent"),
+            ours => ours,
+        },
     };
-    with_lines(shared, |lines| lines.record(&entry));
+    act(&entry);
 }
 
 /// Hands this thread's lines on when they are old enough. Called at every timer tick.

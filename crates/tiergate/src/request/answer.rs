@@ -5,6 +5,7 @@ use super::quality::{CACHE_CONTROL, CDN_CACHE_CONTROL, Quality};
 use crate::config::meant::{Policy, RefusalConnection};
 use crate::rate_limit::RateLimit;
 use crate::respond::{Advice, Template};
+use crate::trace::ids::ToldId;
 use tiergate_wire::http1::{FieldTable, ResponseHead};
 
 /// The head of an origin's answer, and what is added to it.
@@ -48,6 +49,12 @@ impl AnswerHead<'_, '_> {
         let for_cdn = is_less && says(CDN_CACHE_CONTROL);
         let for_cdn = for_cdn.then_some((CDN_CACHE_CONTROL, "no-store"));
         for_all.into_iter().chain(for_cdn)
+    }
+
+    /// The request's id, which the client is told with the final head.
+    pub(crate) fn id(&self) -> Option<ToldId<'_>> {
+        let is_last = self.is_final() || self.head.upgrade;
+        self.facts.told_id(self.policy).filter(|_| is_last)
     }
 
     /// Whether a date is to be added: a recipient that forwards a final answer without one does so

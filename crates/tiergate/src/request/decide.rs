@@ -16,6 +16,8 @@ use crate::grpc;
 use crate::respond::Format;
 use crate::shared::{Config, Shared, flow_key};
 use crate::stored::StoredRequest;
+use crate::trace::ids::RequestIds;
+use arrayvec::ArrayVec;
 use std::cell::RefCell;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -116,6 +118,7 @@ fn decide_in<'d, C: Client>(
     let identity = ClientIdentity::of(shared, config, address, fields, &mut claims);
     let mut room = FieldRoom::new();
     let believed = table.believed(trusted, &mut room);
+    let ids = RequestIds::of(&config.policy, trusted, fields);
     let view = view(config, peer, &head, (path, believed), address, &identity);
     let bytes = u32::try_from(client.held_len()).unwrap_or(u32::MAX);
     let is_sole = client.is_sole();
@@ -124,7 +127,8 @@ fn decide_in<'d, C: Client>(
         None => judge(shared, config, &input, context),
         Some(_) => Judged::not_asked(config, &input),
     };
-    let (facts, verdict, stored) = facts(config, client, &head, fields, address, judged);
+    let (mut facts, verdict, stored) = facts(config, client, &head, fields, address, judged);
+    facts.ids = ids;
     tell_kernel(shared, config, peer, &facts, !matches!(verdict, Ok(Some(Entry::Now(_)))));
     if let Some((status, why)) = wrong {
         return Decision::Unclear(facts, status, why);
@@ -144,9 +148,15 @@ fn decide_in<'d, C: Client>(
         // A client would put the part together with what it has of the full answer.
         table.leave_out_ranges();
     }
+    if let Some(ids) = &facts.ids {
+        ids.take_place(config.policy.request_id.as_ref(), &mut table);
+    }
     let head = match entry {
         Entry::Stored(_) => buffers::text(),
-        _ => origin_head::<C>(config, peer, trusted, &head, &table, quality),
+        _ => {
+            let ids = facts.ids.as_deref();
+            origin_head::<C>(config, peer, trusted, &head, &table, quality, ids)
+        }
     };
     Decision::Go(Go { facts, head, entry, format, stored })
 }
@@ -258,6 +268,7 @@ fn facts<'d, C: Client>(
         session,
         observed,
         changes: config.store.is_some() && is_unsafe(head.method),
+        ids: None,
         limit: left.map(Box::new),
     };
     (facts, verdict, stored)
@@ -275,6 +286,7 @@ fn origin_head<C: Client>(
     head: &RequestHead<'_>,
     table: &FieldTable<'_>,
     quality: Option<Quality<'_>>,
+    ids: Option<&RequestIds>,
 ) -> Vec<u8> {
     let path = quality.and_then(|it| it.path(head.path));
     let head = &path.as_ref().map_or(*head, |path| head.with_path(path));
@@ -282,7 +294,9 @@ fn origin_head<C: Client>(
     let mut out = buffers::text();
     let mut listener = [0; LISTENER_LEN_MAX];
     let mut add = config.policy.forwarding;
-    let via = C::VIA.filter(|_| add.via).map(|value| [Field { name: b"Via", value }]);
+    let via = C::VIA.filter(|_| add.via).map(|value| Field { name: b"Via", value });
+    let ids = ids.into_iter().flat_map(|ids| ids.fields(config.policy.request_id.as_ref()));
+    let extra: ArrayVec<Field<'_>, 3> = via.into_iter().chain(ids).collect();
     // Else the writer says it by the version.
     add.via &= C::VIA.is_none();
     let forward = ForwardInfo {
@@ -296,8 +310,7 @@ fn origin_head<C: Client>(
             _ => b"",
         },
     };
-    let extra = via.as_ref().map_or(&[][..], |via| &via[..]);
-    http1::write_request_head(&mut out, head, table, &forward, extra);
+    http1::write_request_head(&mut out, head, table, &forward, &extra);
     out
 }
 

@@ -38,6 +38,8 @@ const INTERIM_MAX: u32 = 1000;
 impl<C: Client> Request<'_, '_, C> {
     /// Sends the request, passes the answer on. The head is written over once an answer is there.
     pub(super) async fn exchange(&mut self, may_repeat: bool) -> Result<Ended, Failure> {
+        // What went wrong with an attempt before this one is over.
+        self.record.cause = "";
         self.send(may_repeat).await?;
         self.invite_body().await?;
         if let Some(slot) = self.slot.as_mut().filter(|_| self.facts.preemptible.is_some()) {
@@ -317,7 +319,10 @@ impl<C: Client> Request<'_, '_, C> {
         self.poll_end(context)?;
         let origin = self.origin.as_mut().expect("held until the origin is done");
         if let Poll::Ready(read) = poll_fill_held(origin, answer, Buffer::large, context) {
-            return Poll::Ready(read.map_err(|_| Fault::Origin));
+            return Poll::Ready(read.map_err(|error| {
+                self.record.cause = broken_off(&error, self.record.end.is_some());
+                Fault::Origin
+            }));
         }
         if self.client.poll_gone(context).is_ready() {
             return Poll::Ready(Err(Fault::gone()));
@@ -346,6 +351,18 @@ impl<C: Client> Request<'_, '_, C> {
             }));
         }
         Poll::Pending
+    }
+}
+
+/// What the log says of a connection to the origin that was lost; empty: no more than that it was.
+fn broken_off(error: &io::Error, in_answer: bool) -> &'static str {
+    match (error.kind(), in_answer) {
+        (io::ErrorKind::ConnectionReset, false) => {
+            "the origin reset the connection without an answer"
+        }
+        (io::ErrorKind::ConnectionReset, true) => "the origin reset the connection in its answer",
+        (io::ErrorKind::TimedOut, _) => "the connection to the origin was lost",
+        _ => "",
     }
 }
 

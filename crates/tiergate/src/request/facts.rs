@@ -1,10 +1,12 @@
 //! What is kept of a request's head once its bytes may move.
 
+use crate::config::meant::Policy;
 use crate::observe::counters::Protocol;
 use crate::observed::ObservedRequest;
 use crate::rate_limit::RateLimitState;
 use crate::respond::Format;
 use crate::session::SessionGuard;
+use crate::trace::ids::{RequestIds, ToldId};
 use std::net::IpAddr;
 use tiergate_core::gate::Arrival;
 use tiergate_wire::http1::{Framing, RequestHead};
@@ -41,8 +43,17 @@ pub(crate) struct RequestFacts {
     pub(crate) observed: Option<Box<ObservedRequest>>,
     /// If it succeeds, copies of its target are no longer true; there may be some.
     pub(crate) changes: bool,
+    /// What it is known by, where the policy wants that; boxed, because it is long.
+    pub(crate) ids: Option<Box<RequestIds>>,
     /// What it has left of a policer whose clients are told; boxed, because few are.
     pub(crate) limit: Option<Box<RateLimitState>>,
+}
+
+impl RequestFacts {
+    /// The id that the client is told.
+    pub(crate) fn told_id<'a>(&'a self, policy: &'a Policy) -> Option<ToldId<'a>> {
+        self.ids.as_ref()?.told(policy.request_id.as_ref())
+    }
 }
 
 /// Whether repeating a request with this method is as good as doing it once (RFC 9110 §9.2.2).

@@ -83,7 +83,9 @@ impl<C: Client> Request<'_, '_, C> {
                     _ => End::Cancelled,
                 });
                 if fault.answer().0 >= 500 && self.has_copy_for_failure() {
-                    self.record.cause = fault.answer().1;
+                    if self.record.cause.is_empty() {
+                        self.record.cause = fault.answer().1;
+                    }
                     return Box::pin(self.serve_copy_for_failure()).await;
                 }
                 self.fail(fault).await;
@@ -95,7 +97,9 @@ impl<C: Client> Request<'_, '_, C> {
     /// come.
     fn cut(&mut self, why: Abort, fault: &Fault) {
         self.end(End::Failed);
-        self.record.cause = fault.after_head();
+        if self.record.cause.is_empty() {
+            self.record.cause = fault.after_head();
+        }
         self.account();
         self.client.abort(why);
     }

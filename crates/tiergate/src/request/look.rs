@@ -68,6 +68,10 @@ impl<C: Client> Request<'_, '_, C> {
             let found = fields.find(|field| field.name.eq_ignore_ascii_case(b"location"))?;
             quality.location(found.value, || self.host())
         });
+        if let Some(told) = self.facts.told_id(policy) {
+            // An origin may repeat what it was sent.
+            table.leave_out(told.field().name);
+        }
         let answer = AnswerHead {
             policy,
             facts: self.facts,

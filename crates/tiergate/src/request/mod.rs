@@ -38,4 +38,5 @@ pub(crate) mod serve;
 mod slow;
 pub(crate) mod spool;
 mod stored;
+pub(crate) mod stray;
 pub(crate) mod streaming;

@@ -138,6 +138,9 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
     pub(super) fn free_slot(&mut self) {
         let Some(slot) = self.slot.take() else { return };
         self.gives_up_copying();
+        if self.facts.ids.as_ref().is_some_and(|ids| ids.sampled().is_some()) {
+            self.record.origin_done = Some(clock::now());
+        }
         if let Some(observed) = &self.facts.observed
             && !slot.is_stream()
         {
@@ -188,9 +191,11 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
         if self.record.cause.is_empty() {
             self.record.cause = why;
         }
-        self.record.sent = self.client.error_len(status, why, self.facts.head_only);
+        let (head_only, policy) = (self.facts.head_only, &self.config.policy);
+        let told = self.facts.told_id(policy);
+        self.record.sent = self.client.error_len(status, why, head_only, told);
         self.account();
         self.mark();
-        self.client.fail(status, why, self.facts.head_only, &self.config.policy.timeouts).await;
+        self.client.fail(status, why, head_only, told, &policy.timeouts).await;
     }
 }

@@ -50,6 +50,10 @@ pub(crate) struct Record {
     pub(crate) server: Option<&'static str>,
     /// What went wrong, in words; empty: nothing.
     pub(crate) cause: &'static str,
+    /// When it got its slot.
+    pub(crate) slot_since: Option<Moment>,
+    /// When the origin was done with it; kept only of requests whose spans are exported.
+    pub(crate) origin_done: Option<Moment>,
 }
 
 impl Record {
@@ -68,6 +72,8 @@ impl Record {
             policer: None,
             server: None,
             cause: "",
+            slot_since: None,
+            origin_done: None,
         }
     }
 }

@@ -24,7 +24,7 @@ impl<C: Client> Request<'_, '_, C> {
         let refusal = RefusalAnswer {
             facts: self.facts,
             template,
-            advice: Advice::of(policy, refused),
+            advice: Advice { id: self.facts.told_id(policy), ..Advice::of(policy, refused) },
             connection: connection_after(self.config, self.client.peer(), refused.reason, template),
             ends_connection: ends_connection(self.config, self.client.peer(), refused.reason),
             draining: self.shared.is_draining(),

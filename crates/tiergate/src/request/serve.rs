@@ -6,6 +6,7 @@ use super::limits::allowance;
 use super::meter;
 use super::path::Request;
 use super::record::Record;
+use super::stray::Stray;
 use crate::client::seam::Client;
 use crate::clock;
 use crate::door::{Entry, Settled};
@@ -57,9 +58,9 @@ async fn serve_it<C: Client>(client: &mut C, shared: &Arc<Shared>) {
                 config = shared.config.load_full();
             }
             Decision::Bad(error) => {
-                shared.tally().bad_request(error.status);
-                let timeouts = &config.policy.timeouts;
-                return client.fail(error.status, error.why, false, timeouts).await;
+                return Stray { shared, config: &config, since: arrived }
+                    .fail(client, error.status, error.why)
+                    .await;
             }
             Decision::Unclear(facts, status, why) => {
                 let fault = Fault::Answer(status, why);
@@ -97,11 +98,14 @@ async fn read_head<C: Client>(client: &mut C, shared: &Shared, config: &Config) 
     match &read {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-            shared.tally().bad_request(408);
+            let since = clock::recent();
             let why = "the request's head took too long";
-            client.fail(408, why, false, &config.policy.timeouts).await;
+            Box::pin(Stray { shared, config, since }.fail(client, 408, why)).await;
         }
-        Err(_) => client.abort(Abort::ClientGone),
+        Err(_) => {
+            Stray { shared, config, since: clock::recent() }.left(client);
+            client.abort(Abort::ClientGone);
+        }
     }
     read
 }
@@ -146,6 +150,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         };
         self.record.waited = Some(slot.waited());
         self.record.granted = true;
+        self.record.slot_since = Some(slot.admitted());
         if let Some(observed) = &self.facts.observed {
             observed.granted();
         }

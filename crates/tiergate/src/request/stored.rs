@@ -155,6 +155,10 @@ impl<C: Client> Request<'_, '_, C> {
             return Err("the stored copy is malformed");
         };
         let policy = &self.config.policy;
+        if let Some(told) = self.facts.told_id(policy) {
+            // That of the request by which the copy came.
+            table.leave_out(told.field().name);
+        }
         let answer = AnswerHead {
             policy,
             facts: self.facts,

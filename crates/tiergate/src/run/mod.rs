@@ -135,6 +135,9 @@ where
     for other in others {
         let _ = other.join();
     }
+    if let Some(tracer) = &shared.config.load().tracer {
+        tracer.flush(LOG_PATIENCE);
+    }
     if let Some(log) = &*shared.log.load() {
         log.flush(LOG_PATIENCE);
     }
@@ -164,7 +167,7 @@ fn say(policy: &Policy) {
     );
 }
 
-/// How long the last lines of the access log may take at the end.
+/// How long the last lines of the access log may take at the end, and the last spans.
 const LOG_PATIENCE: Duration = Duration::from_secs(2);
 
 fn serving_runtime() -> tokio::runtime::Runtime {

@@ -3,10 +3,11 @@
 use super::addresses::Addresses;
 use anyhow::{Context, Result, anyhow, bail};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::body::Bytes;
+use http_body_util::{BodyExt, Empty, Full, Limited};
+use hyper::body::{Body, Bytes};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use std::convert::Infallible;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
@@ -22,24 +23,56 @@ pub(crate) async fn get(
     len_max: usize,
     patience: Duration,
 ) -> Result<(StatusCode, Bytes)> {
+    let request = Request::get(path).body(Empty::new())?;
+    send(server, request, headers, len_max, patience).await
+}
+
+/// Posts something to a path of a server within that time. Dropped, it closes the connection.
+///
+/// # Errors
+/// As [`get`].
+pub(crate) async fn post(
+    server: &Addresses,
+    path: &str,
+    headers: HeaderMap,
+    body: Bytes,
+    len_max: usize,
+    patience: Duration,
+) -> Result<(StatusCode, Bytes)> {
+    let request = Request::post(path).body(Full::new(body))?;
+    send(server, request, headers, len_max, patience).await
+}
+
+async fn send<B>(
+    server: &Addresses,
+    request: Request<B>,
+    headers: HeaderMap,
+    len_max: usize,
+    patience: Duration,
+) -> Result<(StatusCode, Bytes)>
+where
+    B: Body<Data = Bytes, Error = Infallible> + 'static,
+{
     let until = Instant::now() + patience;
     let stream = server.connect(until).await?;
-    let exchange = exchange(stream, server.authority(), path, headers, len_max);
+    let exchange = exchange(stream, server.authority(), request, headers, len_max);
     match timeout_at(until, exchange).await {
         Ok(answer) => answer,
         Err(_) => bail!("does not answer within {patience:?}"),
     }
 }
 
-async fn exchange(
+async fn exchange<B>(
     stream: TcpStream,
     authority: &str,
-    path: &str,
+    mut request: Request<B>,
     headers: HeaderMap,
     len_max: usize,
-) -> Result<(StatusCode, Bytes)> {
+) -> Result<(StatusCode, Bytes)>
+where
+    B: Body<Data = Bytes, Error = Infallible> + 'static,
+{
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let mut request = Request::get(path).body(Empty::<Bytes>::new())?;
     *request.headers_mut() = headers;
     let host = HeaderValue::from_str(authority).context("not a host and port")?;
     request.headers_mut().insert(header::HOST, host);

@@ -8,7 +8,7 @@ mod guests;
 mod server;
 
 pub(crate) use addresses::Addresses;
-pub(crate) use client::get;
+pub(crate) use client::{get, post};
 #[cfg(test)]
 pub(crate) use content::Content;
 pub(crate) use content::{Pieces, pieces};

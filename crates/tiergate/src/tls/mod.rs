@@ -29,7 +29,7 @@ use names::ByName;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::server::{ProducesTickets, ServerSessionMemoryCache, WebPkiClientVerifier};
-use rustls::{ServerConfig, ServerConnection};
+use rustls::{InvalidMessage, ServerConfig, ServerConnection};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::pin::pin;
@@ -122,6 +122,19 @@ pub async fn handshake(
     };
     let mut accept = pin!(TlsAcceptor::from(config).accept_with(stream, feed));
     timer.bound(|context| accept.as_mut().poll(context)).await
+}
+
+/// Why a handshake, or what comes before it, failed, in words.
+pub fn reason(error: &io::Error) -> String {
+    let fault = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match (fault, error.kind()) {
+        (Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)), _) => {
+            "what the client sent is not TLS".to_owned()
+        }
+        (Some(fault), _) => fault.to_string(),
+        (None, io::ErrorKind::TimedOut) => "the client took too long".to_owned(),
+        (None, _) => error.to_string(),
+    }
 }
 
 /// Whether the client chose HTTP/2 in the handshake.

@@ -22,6 +22,7 @@ use crate::request::spool::Spool;
 use crate::respond;
 use crate::stream::{ClientStream, Outgoing};
 use crate::timers::Timer;
+use crate::trace::ids::ToldId;
 use arrayvec::ArrayVec;
 use std::io;
 use std::ops::Range;
@@ -438,7 +439,7 @@ impl<S: ClientStream> Client for Http1<'_, S> {
             return Ok(());
         }
         let mut values = [Vec::new(), Vec::new()];
-        let mut extra = ArrayVec::<Field<'_>, 6>::new();
+        let mut extra = ArrayVec::<Field<'_>, 7>::new();
         if let Some(limit) = &answer.limit {
             values = [buffers::text(), buffers::text()];
             limit.put_policy(&mut values[0]);
@@ -449,6 +450,7 @@ impl<S: ClientStream> Client for Http1<'_, S> {
         if let Some(value) = &answer.cookie {
             extra.push(Field { name: b"Set-Cookie", value: value.as_bytes() });
         }
+        extra.extend(answer.id().map(|told| told.field()));
         for (name, value) in answer.cache_control() {
             extra.push(Field { name: name.as_bytes(), value: value.as_bytes() });
         }
@@ -578,16 +580,29 @@ impl<S: ClientStream> Client for Http1<'_, S> {
         };
     }
 
-    fn error_len(&self, status: u16, why: &'static str, head_only: bool) -> Written {
+    fn error_len(
+        &self,
+        status: u16,
+        why: &'static str,
+        head_only: bool,
+        id: Option<ToldId<'_>>,
+    ) -> Written {
         let mut out = Vec::new();
-        let body = respond::write_error(&mut out, status, why, false, head_only);
+        let body = respond::write_error(&mut out, status, why, id, head_only);
         Written { bytes: out.len() as u64, body: body as u64 }
     }
 
-    async fn fail(&mut self, status: u16, why: &'static str, head_only: bool, timeouts: &Timeouts) {
+    async fn fail(
+        &mut self,
+        status: u16,
+        why: &'static str,
+        head_only: bool,
+        id: Option<ToldId<'_>>,
+        timeouts: &Timeouts,
+    ) {
         self.spool = None;
         let mut out = buffers::text();
-        respond::write_error(&mut out, status, why, false, head_only);
+        respond::write_error(&mut out, status, why, id, head_only);
         if self.input.write(&out, &[], timeouts.write).await.is_ok() {
             self.next = Next::Linger;
         }

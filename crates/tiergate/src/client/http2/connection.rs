@@ -8,7 +8,9 @@ use crate::buffers::Buffer;
 use crate::client::peer::Peer;
 use crate::client::streams::tally::{Tally, resets_max};
 use crate::client::streams::window;
+use crate::clock;
 use crate::connections::Connection as OpenConnection;
+use crate::request::stray::Stray;
 use crate::shared::{Config, Shared};
 use crate::stream::ClientStream;
 use crate::timers::{TICK, Timer};
@@ -150,7 +152,16 @@ impl<S: ClientStream + 'static> Session<'_, S> {
         loop {
             match self.h2.poll_accept(context) {
                 Poll::Ready(Some(Ok(stream))) => return Poll::Ready(Some(stream)),
-                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(None),
+                Poll::Ready(Some(Err(error))) => {
+                    // What the client did is against the protocol.
+                    if error.is_library() {
+                        let config = shared.config.load();
+                        let stray = Stray { shared, config: &config, since: clock::recent() };
+                        stray.failed(self.peer.address.ip(), "HTTP/2", &error);
+                    }
+                    return Poll::Ready(None);
+                }
+                Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => {}
             }
             if let Poll::Ready(Err(_)) = self.wire.poll_drain(context) {

@@ -2,6 +2,7 @@
 
 use super::payload::Payload;
 use crate::client::streams::answer;
+use crate::trace::ids::ToldId;
 use h2::server::SendResponse;
 use http::StatusCode;
 use http::header::HeaderMap;
@@ -12,15 +13,21 @@ pub(super) fn send_error(
     respond: &mut SendResponse<Payload>,
     status: u16,
     why: &str,
+    id: Option<ToldId<'_>>,
     head_only: bool,
 ) {
-    let (headers, body) = answer::error(status, why);
+    let (headers, body) = answer::error(status, why, id);
     send(respond, status, headers, body.into(), head_only);
 }
 
 /// Answers a call by gRPC with an error of ours.
-pub(super) fn send_call_error(respond: &mut SendResponse<Payload>, status: u16, why: &str) {
-    send(respond, 200, answer::call_error(status, why), "".into(), false);
+pub(super) fn send_call_error(
+    respond: &mut SendResponse<Payload>,
+    status: u16,
+    why: &str,
+    id: Option<ToldId<'_>>,
+) {
+    send(respond, 200, answer::call_error(status, why, id), "".into(), false);
 }
 
 /// Sends an answer of ours. What fails here fails because the stream is gone: there is no client to

@@ -28,6 +28,7 @@ use crate::respond;
 use crate::shared::Shared;
 use crate::stream::Outgoing;
 use crate::timers::Timer;
+use crate::trace::ids::ToldId;
 use h2::server::SendResponse;
 use h2::{Reason as Code, RecvStream, SendStream};
 use http::header::HeaderMap;
@@ -212,6 +213,10 @@ impl Client for Http2<'_> {
         // A client that has sent all waits for nothing.
         head.expect_continue &= !self.upload.is_read();
         Ok(Parsed::Complete(head))
+    }
+
+    fn carrier(&self) -> Option<Protocol> {
+        Some(Protocol::Http2)
     }
 
     fn protocol(&self, _: &RequestHead<'_>) -> Protocol {
@@ -484,18 +489,24 @@ impl Client for Http2<'_> {
         }
     }
 
-    fn error_len(&self, status: u16, why: &'static str, _: bool) -> Written {
+    fn error_len(&self, status: u16, why: &'static str, _: bool, _: Option<ToldId<'_>>) -> Written {
         let has_body = !self.head.is_call() && !self.head.is_head_method();
         let len = if has_body { respond::error_body(status, why).len() as u64 } else { 0 };
         Written { bytes: len, body: len }
     }
 
-    async fn fail(&mut self, status: u16, why: &'static str, _: bool, _: &Timeouts) {
+    async fn fail(
+        &mut self,
+        status: u16,
+        why: &'static str,
+        _: bool,
+        id: Option<ToldId<'_>>,
+        _: &Timeouts,
+    ) {
+        let is_head = self.head.is_head_method();
         match self.head.is_call() {
-            true => response::send_call_error(&mut self.respond, status, why),
-            false => {
-                response::send_error(&mut self.respond, status, why, self.head.is_head_method())
-            }
+            true => response::send_call_error(&mut self.respond, status, why, id),
+            false => response::send_error(&mut self.respond, status, why, id, is_head),
         }
     }
 }

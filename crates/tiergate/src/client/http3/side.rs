@@ -25,6 +25,7 @@ use crate::request::spool::Spool;
 use crate::respond;
 use crate::stream::Outgoing;
 use crate::timers::Timer;
+use crate::trace::ids::ToldId;
 use bytes::Bytes;
 use h3::error::Code;
 use h3::server::RequestStream;
@@ -134,6 +135,10 @@ impl Client for Http3<'_, '_> {
         // A client that has sent all waits for nothing.
         head.expect_continue &= !self.upload.is_read();
         Ok(Parsed::Complete(head))
+    }
+
+    fn carrier(&self) -> Option<Protocol> {
+        Some(Protocol::Http3)
     }
 
     fn protocol(&self, _: &RequestHead<'_>) -> Protocol {
@@ -393,17 +398,24 @@ impl Client for Http3<'_, '_> {
         }
     }
 
-    fn error_len(&self, status: u16, why: &'static str, _: bool) -> Written {
+    fn error_len(&self, status: u16, why: &'static str, _: bool, _: Option<ToldId<'_>>) -> Written {
         let has_body = !self.head.is_call() && !self.head.is_head_method();
         let len = if has_body { respond::error_body(status, why).len() as u64 } else { 0 };
         Written { bytes: len, body: len }
     }
 
-    async fn fail(&mut self, status: u16, why: &'static str, _: bool, _: &Timeouts) {
+    async fn fail(
+        &mut self,
+        status: u16,
+        why: &'static str,
+        _: bool,
+        id: Option<ToldId<'_>>,
+        _: &Timeouts,
+    ) {
         if self.head.is_call() {
-            return self.put_answer(200, answer::call_error(status, why), "");
+            return self.put_answer(200, answer::call_error(status, why, id), "");
         }
-        let (headers, body) = answer::error(status, why);
+        let (headers, body) = answer::error(status, why, id);
         let body = if self.head.is_head_method() { "" } else { &body };
         self.put_answer(status, headers, body);
     }

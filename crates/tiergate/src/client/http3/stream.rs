@@ -10,7 +10,10 @@ use crate::client::streams::head::Head;
 use crate::client::streams::incoming::Incoming;
 use crate::client::streams::tally::{Ended, Tally};
 use crate::client::streams::upload::Upload;
+use crate::clock;
+use crate::observe::counters::Protocol;
 use crate::request;
+use crate::request::stray::Stray;
 use crate::shared::Shared;
 use crate::timers::Timer;
 use bytes::Bytes;
@@ -27,6 +30,8 @@ use std::task::{Poll, ready};
 /// A request as `h3` has it, and the way its answer goes.
 type Resolved = (Request<()>, RequestStream<Stream, Bytes>);
 
+const HEAD_TOO_LONG: &str = "the request's head is too long";
+
 /// Serves one stream.
 pub(super) async fn run(
     request: RequestResolver<Transport, Bytes>,
@@ -38,7 +43,7 @@ pub(super) async fn run(
     let stopped = pin!(line.stopped());
     let mut stopped = Stopped { future: stopped, is_over: false };
     let timer = Timer::new();
-    let ended = match resolve(request, &line, &timer, &shared, &tally).await {
+    let ended = match resolve(request, &line, &timer, &peer, &shared, &tally).await {
         Ok((request, stream)) => {
             let (parts, ()) = request.into_parts();
             let (respond, receive) = stream.split();
@@ -89,10 +94,12 @@ async fn resolve(
     request: RequestResolver<Transport, Bytes>,
     line: &Line,
     timer: &Timer,
+    peer: &Peer,
     shared: &Shared,
     tally: &Tally,
 ) -> Result<Resolved, Ended> {
     timer.arm(shared.config.load().policy.timeouts.request_head);
+    let (since, client) = (clock::recent(), peer.address.ip());
     let mut resolving = pin!(request.resolve_request());
     let mut waits = false;
     let resolved = timer.bound(|context| {
@@ -108,20 +115,24 @@ async fn resolve(
     if waits {
         tally.gathers(false);
     }
+    let config = shared.config.load();
+    let stray = Stray { shared, config: &config, since };
+    let answered = |status, why| stray.answered(client, Protocol::Http3, status, why);
     match resolved {
         Ok(Ok(resolved)) => Ok(resolved),
         // `h3` has answered it, but not counted.
         Ok(Err(StreamError::HeaderTooBig { .. })) => {
-            shared.tally().bad_request(431);
+            answered(431, HEAD_TOO_LONG);
             Err(Ended::Otherwise)
         }
         Ok(Err(_)) if line.head_is_too_long() => {
-            shared.tally().bad_request(431);
+            answered(431, HEAD_TOO_LONG);
             line.put(&bare_answer(431)[..]);
             Err(Ended::Otherwise)
         }
-        Ok(Err(StreamError::StreamError { .. })) => {
+        Ok(Err(error @ StreamError::StreamError { .. })) => {
             shared.tally().bad_request(400);
+            stray.failed(client, "HTTP/3", &error);
             Err(Ended::Reset)
         }
         Ok(Err(_)) => {
@@ -129,7 +140,7 @@ async fn resolve(
             Err(Ended::Reset)
         }
         Err(_) => {
-            shared.tally().bad_request(408);
+            answered(408, "the request's head took too long");
             line.put(&bare_answer(408)[..]);
             Err(Ended::Otherwise)
         }

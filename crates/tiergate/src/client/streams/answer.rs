@@ -5,6 +5,7 @@ use crate::grpc;
 use crate::request::answer::AnswerHead;
 use crate::request::body::AnswerBody;
 use crate::respond;
+use crate::trace::ids::ToldId;
 use bytes::Bytes;
 use http::header::{
     ALT_SVC, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue,
@@ -41,6 +42,7 @@ pub(in crate::client) fn translate(
     if let Some(limit) = &answer.limit {
         limit.append_to(&mut headers);
     }
+    answer.id().iter().for_each(|id| id.put_in(&mut headers));
     if let Some(value) = alt_svc.and_then(AltSvc::value)
         && !headers.contains_key(ALT_SVC)
     {
@@ -129,9 +131,14 @@ pub(in crate::client) fn call_status(status: u16, why: &str) -> HeaderMap {
 }
 
 /// The head and the body of an error of ours; `why` says what was wrong, without repeating what the client sent.
-pub(in crate::client) fn error(status: u16, why: &str) -> (HeaderMap, String) {
+pub(in crate::client) fn error(
+    status: u16,
+    why: &str,
+    id: Option<ToldId<'_>>,
+) -> (HeaderMap, String) {
     let body = respond::error_body(status, why);
     let mut headers = HeaderMap::new();
+    id.iter().for_each(|id| id.put_in(&mut headers));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
@@ -139,8 +146,9 @@ pub(in crate::client) fn error(status: u16, why: &str) -> (HeaderMap, String) {
 }
 
 /// The head of an error of ours for a call by gRPC.
-pub(in crate::client) fn call_error(status: u16, why: &str) -> HeaderMap {
+pub(in crate::client) fn call_error(status: u16, why: &str, id: Option<ToldId<'_>>) -> HeaderMap {
     let mut headers = call_status(status, why);
+    id.iter().for_each(|id| id.put_in(&mut headers));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers
 }

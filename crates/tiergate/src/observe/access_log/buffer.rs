@@ -2,6 +2,8 @@
 
 use super::entry::{Entry, Verdict};
 use super::format::{Format, Formatter};
+use super::strays::Strays;
+use crate::clock;
 use crate::observe::counters::Counters;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -36,6 +38,8 @@ pub(super) struct Sender {
     pub(super) format: Format,
     /// Of so many refused requests in turn, one has a line.
     pub(super) refused_one_in: u32,
+    /// What never became a request.
+    pub(super) strays: Arc<Strays>,
 }
 
 /// One thread's lines on their way to the writer.
@@ -61,6 +65,13 @@ impl Buffer {
     /// batch.
     pub fn record(&mut self, entry: &Entry<'_>) {
         let mut left_out = 0;
+        if entry.is_stray() {
+            let Some(count) = self.sender.strays.admit(clock::now()) else {
+                self.sender.counters.access_log.bad_left_out.add(1);
+                return;
+            };
+            left_out = count;
+        }
         if entry.verdict == Verdict::Refused {
             match self.left_out {
                 Some(count) if count + 1 < u64::from(self.sender.refused_one_in) => {
@@ -134,7 +145,8 @@ mod tests {
         let counters = Counters::new(1);
         let (reopen, counted) = (Arc::default(), Arc::clone(&counters));
         let format = Format::Named(LogFormat::Json);
-        let sender = Sender { channel, reopen, counters: counted, format, refused_one_in };
+        let strays = Arc::new(Strays::new(2));
+        let sender = Sender { channel, reopen, counters: counted, format, refused_one_in, strays };
         (Buffer::new(sender), receiver, counters)
     }
 
@@ -177,6 +189,22 @@ mod tests {
         let said: Vec<_> = refused.map(|line| line.contains(",\"refusals_left_out\":3}")).collect();
         assert_eq!(said, [false, true, true]);
         assert_eq!(counters.access_log.left_out.total(), 7);
+    }
+
+    #[test]
+    fn of_what_never_became_a_request_there_are_few_lines_which_say_how_many_have_none() {
+        let (mut buffer, receiver, counters) = buffer(8);
+        for _ in 0..100_000 {
+            buffer.record(&Entry::EMPTY);
+        }
+        buffer.record(&entry());
+        buffer.flush();
+        let Ok(Message::Batch { bytes, lines }) = receiver.try_recv() else { panic!("some") };
+        // Two a second, in however many seconds.
+        assert!((3..100).contains(&lines), "{lines}");
+        assert_eq!(counters.access_log.bad_left_out.total(), 100_001 - lines);
+        let text = String::from_utf8(bytes).expect("valid UTF-8");
+        assert!(!text.lines().next().is_some_and(|line| line.contains("left_out")));
     }
 
     #[test]

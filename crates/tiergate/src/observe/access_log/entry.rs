@@ -2,7 +2,7 @@
 
 use crate::observe::counters::Protocol;
 use crate::observed::ObservedVerdict;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime};
 use tiergate_core::outcome::End;
 use tiergate_core::plan::RuleLabel;
@@ -49,8 +49,8 @@ pub struct Entry<'a> {
     pub method: &'a [u8],
     /// The request target as sent, with its query.
     pub target: &'a [u8],
-    /// The protocol.
-    pub protocol: Protocol,
+    /// The protocol; `None`: nothing of the request was understood.
+    pub protocol: Option<Protocol>,
     /// The host asked for.
     pub host: &'a [u8],
     /// Status of the final response; 0 if none was sent.
@@ -101,8 +101,54 @@ pub struct Entry<'a> {
     pub user_agent: &'a [u8],
     /// `Referer`.
     pub referer: &'a [u8],
-    /// `X-Request-Id`, or the one that the gateway gave.
+    /// The request's id: by the policy's `[request_id]`, or else what the client sent as `X-Request-Id`.
     pub request_id: &'a [u8],
-    /// W3C `traceparent`.
+    /// What a client that is not trusted sent as its request's id, and was not taken.
+    pub client_request_id: &'a [u8],
+    /// W3C `traceparent`, as the origin gets it.
     pub traceparent: &'a [u8],
+}
+
+impl Entry<'_> {
+    /// Of something that never became a request, and of which nothing is known.
+    pub const EMPTY: Entry<'static> = Entry {
+        time: SystemTime::UNIX_EPOCH,
+        client: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        method: b"",
+        target: b"",
+        protocol: None,
+        host: b"",
+        status: 0,
+        sent_bytes: 0,
+        body_bytes: 0,
+        received_bytes: 0,
+        duration: Duration::ZERO,
+        waited: None,
+        first_byte: None,
+        cpu: None,
+        class: None,
+        pool: None,
+        resource: None,
+        level: None,
+        observed: None,
+        rule: None,
+        verdict: Verdict::Bad,
+        stored: None,
+        reason: None,
+        policer: None,
+        end: None,
+        server: None,
+        cause: "",
+        slots: 0,
+        user_agent: b"",
+        referer: b"",
+        request_id: b"",
+        client_request_id: b"",
+        traceparent: b"",
+    };
+
+    /// Whether it never became a request: it has no class.
+    pub fn is_stray(&self) -> bool {
+        self.verdict == Verdict::Bad && self.class.is_none()
+    }
 }

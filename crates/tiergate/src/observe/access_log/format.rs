@@ -3,8 +3,10 @@
 use super::entry::Entry;
 use super::escape;
 use super::pattern::{self, Around};
+use super::request_line::push_request;
 use super::time::Clock;
 use crate::config::meant::{AccessLog, LogFormat, Pattern};
+use crate::observe::counters::Protocol;
 use crate::observed::ObservedVerdict;
 use std::io::Write;
 use std::sync::Arc;
@@ -67,7 +69,7 @@ impl Formatter {
         put(line, format_args!("\",\"client\":\"{}\"", entry.client));
         text(line, "method", entry.method);
         text(line, "target", entry.target);
-        put(line, format_args!(",\"protocol\":\"{}\"", entry.protocol.name()));
+        text(line, "protocol", entry.protocol.map_or("", Protocol::name).as_bytes());
         text(line, "host", entry.host);
         put(
             line,
@@ -116,9 +118,11 @@ impl Formatter {
         text(line, "user_agent", entry.user_agent);
         text(line, "referer", entry.referer);
         text(line, "request_id", entry.request_id);
+        text(line, "client_request_id", entry.client_request_id);
         text(line, "traceparent", entry.traceparent);
         if left_out > 0 {
-            put(line, format_args!(",\"refusals_left_out\":{left_out}"));
+            let what = if entry.is_stray() { "bad" } else { "refusals" };
+            put(line, format_args!(",\"{what}_left_out\":{left_out}"));
         }
         line.push(b'}');
     }
@@ -128,11 +132,8 @@ impl Formatter {
         put(line, format_args!("{} - - [", entry.client));
         self.clock.push_combined(line, entry.time);
         line.extend_from_slice(b"] \"");
-        escape::push_combined(line, entry.method);
-        line.push(b' ');
-        escape::push_combined(line, entry.target);
-        let protocol = entry.protocol.name();
-        put(line, format_args!(" {protocol}\" {} {}", entry.status, entry.body_bytes));
+        push_request(line, entry, escape::push_combined);
+        put(line, format_args!("\" {} {}", entry.status, entry.body_bytes));
     }
 
     /// The same with `"referer" "user agent"`.
@@ -223,7 +224,7 @@ pub(super) mod tests {
             client: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)),
             method: b"GET",
             target: b"/cart/7?token=hush",
-            protocol: Protocol::Http11,
+            protocol: Some(Protocol::Http11),
             host: b"shop.example",
             status: 200,
             sent_bytes: 5300,
@@ -250,6 +251,7 @@ pub(super) mod tests {
             user_agent: b"curl/8.14.1",
             referer: b"https://shop.example/?q=secret",
             request_id: b"",
+            client_request_id: b"",
             traceparent: b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         }
     }
@@ -334,13 +336,13 @@ pub(super) mod tests {
         assert_eq!(json["verdict"], "bad");
         assert_eq!(json.get("method"), None);
         let combined = line(LogFormat::Extended, &bare);
-        assert!(combined.contains("\"- - HTTP/1.1\" 400"), "{combined}");
+        assert!(combined.contains("\"-\" 400"), "{combined}");
     }
 
     proptest! {
         #[test]
         fn whatever_strangers_send_is_one_line_of_json_with_the_same_fields(
-            fields in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..60), 7)
+            fields in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..60), 8)
         ) {
             let mut hostile = entry();
             hostile.method = &fields[0];
@@ -350,12 +352,13 @@ pub(super) mod tests {
             hostile.referer = &fields[4];
             hostile.request_id = &fields[5];
             hostile.traceparent = &fields[6];
+            hostile.client_request_id = &fields[7];
             let text = line(LogFormat::Json, &hostile);
             prop_assert_eq!(text.matches('\n').count(), 1);
             let json: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
             let keys = ["method", "target", "host", "user_agent", "referer", "request_id",
-                "traceparent"];
-            let mut logged = 24;
+                "traceparent", "client_request_id"];
+            let mut logged = 25;
             for (key, bytes) in keys.into_iter().zip(&fields) {
                 let bytes = match key {
                     "target" | "referer" => without_query(bytes),

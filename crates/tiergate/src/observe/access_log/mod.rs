@@ -13,6 +13,8 @@ mod entry;
 mod escape;
 mod format;
 mod pattern;
+mod request_line;
+mod strays;
 mod time;
 mod writer;
 

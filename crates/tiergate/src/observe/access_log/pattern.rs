@@ -3,8 +3,10 @@
 
 use super::entry::Entry;
 use super::escape;
+use super::request_line::push_request;
 use super::time::Clock;
 use crate::config::meant::{Escape, Part, Pattern, Variable};
+use crate::observe::counters::Protocol;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 use tiergate_core::reason::Reason;
@@ -50,8 +52,12 @@ fn push_variable(
         Variable::UserAgent => text(entry.user_agent),
         Variable::Referer => text(entry.referer),
         Variable::RequestId => text(entry.request_id),
+        Variable::ClientRequestId => text(entry.client_request_id),
+        Variable::RuleName => {
+            text(entry.rule.and_then(|rule| rule.name).unwrap_or_default().as_bytes());
+        }
         Variable::Traceparent => text(entry.traceparent),
-        Variable::Protocol => text(entry.protocol.name().as_bytes()),
+        Variable::Protocol => text(entry.protocol.map_or("", Protocol::name).as_bytes()),
         Variable::Server => text(entry.server.unwrap_or_default().as_bytes()),
         Variable::Pool => text(entry.pool.unwrap_or_default().as_bytes()),
         Variable::Class => text(entry.class.unwrap_or_default().as_bytes()),
@@ -68,10 +74,11 @@ fn push_variable(
             None => text(b""),
         },
         Variable::Request => {
-            text(entry.method);
-            line.push(b' ');
-            push_text(line, escape, entry.target);
-            put(line, format_args!(" {}", entry.protocol.name()));
+            let push = match escape {
+                Escape::Text => escape::push_combined,
+                Escape::Json => escape::push_json,
+            };
+            push_request(line, entry, push);
         }
         Variable::Client => put(line, format_args!("{}", entry.client)),
         Variable::Status => put(line, format_args!("{}", entry.status)),
@@ -79,7 +86,10 @@ fn push_variable(
         Variable::BodyBytes => put(line, format_args!("{}", entry.body_bytes)),
         Variable::ReceivedBytes => put(line, format_args!("{}", entry.received_bytes)),
         Variable::Slots => put(line, format_args!("{}", entry.slots)),
-        Variable::RefusalsLeftOut => put(line, format_args!("{}", around.left_out)),
+        Variable::RefusalsLeftOut | Variable::BadLeftOut => {
+            let is_asked = entry.is_stray() == (variable == Variable::BadLeftOut);
+            put(line, format_args!("{}", if is_asked { around.left_out } else { 0 }));
+        }
         Variable::TimeLocal => around.clock.push_combined(line, entry.time),
         Variable::TimeMillis => around.clock.push_rfc3339(line, entry.time),
         Variable::TimeIso => {

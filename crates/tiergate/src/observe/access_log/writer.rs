@@ -14,6 +14,7 @@
 
 use super::buffer::{Buffer, Message, Sender};
 use super::format::Format;
+use super::strays::Strays;
 use crate::config::meant::AccessLog;
 use crate::observe::counters::Counters;
 use std::fs::{File, OpenOptions};
@@ -61,7 +62,9 @@ impl Log {
         let (channel, receiver) = sync_channel(BATCHES_MAX);
         let format = Format::of(settings);
         let refused_one_in = settings.refused_one_in;
-        let sender = Sender { channel, reopen: Arc::default(), counters, format, refused_one_in };
+        let strays = Arc::new(Strays::new(settings.bad_per_second));
+        let reopen = Arc::default();
+        let sender = Sender { channel, reopen, counters, format, refused_one_in, strays };
         let writer = Writer {
             output,
             path: settings.path.clone(),
@@ -263,7 +266,13 @@ mod tests {
     }
 
     fn options(path: Option<PathBuf>) -> AccessLog {
-        AccessLog { path, format: LogFormat::Json, line: None, refused_one_in: 1 }
+        AccessLog {
+            path,
+            format: LogFormat::Json,
+            line: None,
+            refused_one_in: 1,
+            bad_per_second: 20,
+        }
     }
 
     fn on(disk: &Disk) -> (Log, Arc<Counters>) {

@@ -215,6 +215,20 @@ impl Readings<'_> {
             "Refused requests without a line, as refused_one_in has it",
         )
         .value(log.left_out.total());
+        page.counter(
+            "access_log_bad_left_out_total",
+            "What never became a request and has no line, as bad_per_second has it",
+        )
+        .value(log.bad_left_out.total());
+        let traces = &self.counters.traces;
+        page.counter("spans_exported_total", "Spans that the collector has taken")
+            .value(traces.exported.total());
+        let dropped = [traces.dropped_queue.total(), traces.dropped_collector.total()];
+        page.counter("spans_dropped_total", "Spans dropped, by what did not take them").each(by(
+            "by",
+            ["queue", "collector"],
+            dropped,
+        ));
         page.counter("access_log_errors_total", "Writes or reopens of the access log that failed")
             .value(log.errors.total());
         page.counter(

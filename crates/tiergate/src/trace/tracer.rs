@@ -1,0 +1,170 @@
+//! The queue of spans, and the thread that sends them.
+
+use super::collector;
+use crate::clock;
+use crate::config::meant::Tracing;
+use crate::seldom::Seldom;
+use crate::side_http::Addresses;
+use crate::tally::Tally;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Requests whose spans are sent at once, at most.
+const BATCH_LEN_MAX: usize = 512;
+/// How often the log says that spans are dropped.
+const COMPLAINT: Duration = Duration::from_secs(60);
+
+/// What became of spans.
+#[derive(Debug, Default)]
+pub struct TraceCounters {
+    /// The collector has taken them.
+    pub exported: Tally,
+    /// There was no room in the queue.
+    pub dropped_queue: Tally,
+    /// The collector did not take them, or did not say so.
+    pub dropped_collector: Tally,
+}
+
+/// The queue of spans, on their way to a collector. Dropped, it ends when what waits has been tried for as long as the collector may take.
+#[derive(Debug)]
+pub struct Tracer {
+    /// What it goes by.
+    pub settings: Tracing,
+    queue: SyncSender<Message>,
+    counters: Arc<TraceCounters>,
+}
+
+/// What the thread is sent.
+#[derive(Debug)]
+enum Message {
+    /// The spans of a request.
+    Spans(Vec<Span>),
+    /// Send what has come; answered when that has been tried.
+    Flush(SyncSender<()>),
+}
+
+impl Tracer {
+    /// Begins to send.
+    ///
+    /// # Errors
+    /// There can be no further thread.
+    pub fn start(settings: Tracing, counters: Arc<TraceCounters>) -> io::Result<Self> {
+        let (queue, messages) = sync_channel(settings.queue_len_max);
+        let sending = Sending {
+            settings: settings.clone(),
+            collector: Addresses::of(&settings.collector.authority),
+            counters: counters.clone(),
+            complaint: Seldom::default(),
+        };
+        thread::Builder::new().name("traces".to_owned()).spawn(move || sending.run(&messages))?;
+        Ok(Tracer { settings, queue, counters })
+    }
+
+    /// Has the spans of a request sent. Never blocks: if there is no room, they are dropped and counted.
+    pub(crate) fn send(&self, spans: Vec<Span>) {
+        if let Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) =
+            self.queue.try_send(Message::Spans(spans))
+            && let Message::Spans(spans) = message
+        {
+            self.counters.dropped_queue.add(spans.len() as u64);
+        }
+    }
+
+    /// Sends what waits, for at most so long; at the end.
+    pub fn flush(&self, patience: Duration) {
+        let (done, sent) = sync_channel(1);
+        if self.queue.try_send(Message::Flush(done)).is_ok() {
+            let _ = sent.recv_timeout(patience);
+        }
+    }
+}
+
+/// The thread's own.
+struct Sending {
+    settings: Tracing,
+    collector: Addresses,
+    counters: Arc<TraceCounters>,
+    complaint: Seldom,
+}
+
+impl Sending {
+    fn run(self, messages: &Receiver<Message>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime needs only an epoll descriptor");
+        loop {
+            let mut batch = Vec::new();
+            let mut flushed = None;
+            let ends = collect(messages, self.settings.interval, &mut batch, &mut flushed);
+            let count = batch.len() as u64;
+            if count > 0 {
+                self.send(&runtime, batch, count);
+            }
+            drop(flushed);
+            if ends {
+                return;
+            }
+        }
+    }
+
+    fn send(&self, runtime: &tokio::runtime::Runtime, batch: Vec<Span>, count: u64) {
+        let sent = collector::export(&self.settings, &self.collector, batch);
+        match runtime.block_on(sent) {
+            Ok(rejected) => {
+                let rejected = rejected.min(count);
+                self.counters.exported.add(count - rejected);
+                self.counters.dropped_collector.add(rejected);
+                if rejected > 0 {
+                    self.complain(&format!("it rejects {rejected} of {count}"));
+                }
+            }
+            Err(fault) => {
+                self.counters.dropped_collector.add(count);
+                self.complain(&format!("{fault:#}"));
+            }
+        }
+    }
+
+    fn complain(&self, why: &str) {
+        if self.complaint.is_due(clock::now(), COMPLAINT) {
+            let counters = &self.counters;
+            let dropped = counters.dropped_collector.total() + counters.dropped_queue.total();
+            tracing::warn!(
+                collector = self.collector.authority(),
+                dropped,
+                "spans are dropped, the collector does not take them: {why}"
+            );
+        }
+    }
+}
+
+/// Waits for spans, and then for more, as long as `interval` at most. Says whether none will come any more.
+fn collect(
+    messages: &Receiver<Message>,
+    interval: Duration,
+    batch: &mut Vec<Span>,
+    flushed: &mut Option<SyncSender<()>>,
+) -> bool {
+    let Ok(first) = messages.recv() else { return true };
+    let until = Instant::now() + interval;
+    let mut next = Ok(first);
+    for _ in 0..BATCH_LEN_MAX {
+        match next {
+            Ok(Message::Spans(mut spans)) => batch.append(&mut spans),
+            Ok(Message::Flush(done)) => {
+                *flushed = Some(done);
+                return false;
+            }
+            Err(RecvTimeoutError::Timeout) => return false,
+            Err(RecvTimeoutError::Disconnected) => return true,
+        }
+        next = messages.recv_timeout(until.saturating_duration_since(Instant::now()));
+    }
+    if let Ok(Message::Spans(mut spans)) = next {
+        batch.append(&mut spans);
+    }
+    false
+}
