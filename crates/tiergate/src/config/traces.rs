@@ -100,10 +100,14 @@ fn collector(text: &str) -> Parsed<Collector> {
         return Err(None);
     }
     let authority = uri.authority().filter(|it| !it.as_str().contains('@')).ok_or(None)?;
-    let port = match (authority.port(), authority.port_u16()) {
-        (None, _) => 4318,
-        (Some(_), Some(port)) if port > 0 => port,
-        _ => return Err(None),
+    let port = match authority.as_str().strip_prefix(authority.host()) {
+        Some("") => 4318,
+        // What is no number, `http` takes for no port.
+        Some(rest) => {
+            let port = rest.strip_prefix(':').and_then(|port| port.parse().ok());
+            port.filter(|port: &u16| *port > 0).ok_or(None)?
+        }
+        None => return Err(None),
     };
     let path = match uri.path() {
         "" | "/" => "/v1/traces",
