@@ -97,7 +97,7 @@ fn access_log(counters: &Arc<Counters>) -> std::io::Result<()> {
         client: [192, 0, 2, 7].into(),
         method: b"GET",
         target: b"/cart/7?step=2",
-        protocol: Protocol::Http11,
+        protocol: Some(Protocol::Http11),
         host: b"shop.example",
         status: 200,
         sent_bytes: 5_120,
@@ -124,11 +124,17 @@ fn access_log(counters: &Arc<Counters>) -> std::io::Result<()> {
         user_agent: b"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
         referer: b"https://shop.example/",
         request_id: b"",
+        client_request_id: b"",
         traceparent: b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     };
     for format in [LogFormat::Json, LogFormat::Combined] {
-        let options =
-            AccessLog { path: Some("/dev/null".into()), format, line: None, refused_one_in: 1 };
+        let options = AccessLog {
+            path: Some("/dev/null".into()),
+            format,
+            line: None,
+            refused_one_in: 1,
+            bad_per_second: 20,
+        };
         let log = Log::start(&options, Arc::clone(counters))?;
         let mut buffer = log.buffer();
         let dropped = counters.access_log.dropped.total();

@@ -139,7 +139,7 @@ fn handshakes_that_fail_have_lines_that_say_why() {
     let mut plain = gateway.client();
     plain.send_anyway(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     let _ = plain.rest();
-    let cases: [(&str, Option<(String, String)>, &str); 3] = [
+    let cases = [
         // The client does not find the name that it asked for.
         ("wrong.test", valid, "received fatal alert"),
         ("example.test", Some(client_certificate(&issuer, 2002)), "expired"),
