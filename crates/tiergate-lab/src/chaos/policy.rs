@@ -82,7 +82,7 @@ fn written(places: &Places, [premium, basic]: [&str; 2], reordered: bool) -> Str
          [timeouts]\nrequest_head = \"3s\"\nrequest_body = \"3s\"\nidle = \"20s\"\n\
          connect = \"1s\"\nresponse_head = \"2s\"\nresponse_body = \"2s\"\nwrite = \"3s\"\n\
          origin_idle = \"2s\"\ndrain = \"5s\"\n\n\
-         [access_log]\npath = {log:?}\n\n\
+         [access_log]\npath = {log:?}\nbad_per_second = 0\n\n\
          [[class]]\nname = \"{premium}\"\ndeadline = \"{PREMIUM_DEADLINE_S}s\"\n\n\
          [[class]]\nname = \"{basic}\"\ndeadline = \"1s\"\nminimum = \"10%\"\n\n\
          {}{}{more}",
