@@ -38,23 +38,52 @@ impl NamedFile {
 /// # Errors
 /// What to do about it.
 pub(crate) fn read(named: &NamedFile, warnings: &mut Vec<String>) -> Result<String, String> {
+    let (text, readers) = read_public(named, FILE_LEN_MAX)?;
+    readers.warn(named, warnings);
+    Ok(text)
+}
+
+/// Who may read a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readers {
+    /// Every user.
+    World,
+    /// Its owner and group at most.
+    Few,
+}
+
+impl Readers {
+    /// Warns if a file with secrets is world-readable.
+    pub(crate) fn warn(self, named: &NamedFile, warnings: &mut Vec<String>) {
+        if self == Readers::World {
+            warnings.push(format!("{} is world-readable: chmod o-r", named.path.display()));
+        }
+    }
+}
+
+/// The text of a file that may have no secrets, of at most `len_max` bytes.
+///
+/// # Errors
+/// What to do about it.
+pub(crate) fn read_public(named: &NamedFile, len_max: u64) -> Result<(String, Readers), String> {
     let shown = named.path.display();
     let fault = |cause: std::io::Error| format!("{shown} cannot be read: {cause}");
     let file = std::fs::File::open(&named.path).map_err(fault)?;
     let about = file.metadata().map_err(fault)?;
-    if about.permissions().mode() & 0o004 != 0 {
-        warnings.push(format!("{shown} is world-readable: chmod o-r"));
-    }
+    let readers = match about.permissions().mode() & 0o004 {
+        0 => Readers::Few,
+        _ => Readers::World,
+    };
     let mut text = String::new();
     // The kind of the error alone: its text might show what is not UTF-8.
-    file.take(FILE_LEN_MAX + 1).read_to_string(&mut text).map_err(|cause| match cause.kind() {
+    file.take(len_max + 1).read_to_string(&mut text).map_err(|cause| match cause.kind() {
         std::io::ErrorKind::InvalidData => format!("{shown} must be UTF-8 text"),
         _ => fault(cause),
     })?;
-    if text.len() as u64 > FILE_LEN_MAX {
-        return Err(format!("{shown} must have at most {FILE_LEN_MAX} bytes"));
+    if text.len() as u64 > len_max {
+        return Err(format!("{shown} must have at most {len_max} bytes"));
     }
-    Ok(text)
+    Ok((text, readers))
 }
 
 /// The signing secrets of a file, one a line, as text or as `base64:…`; 1 to `count_max` of them.
@@ -72,17 +101,23 @@ pub(crate) fn signing(
 
 /// The same from a text; `shown` is its name in messages.
 pub(crate) fn signing_of(shown: &str, text: &str, count_max: usize) -> Result<Vec<Key>, String> {
+    let secrets = signing_bytes(shown, text, count_max)?;
+    Ok(secrets.iter().map(|secret| Key::new(HMAC_SHA256, secret)).collect())
+}
+
+/// The same as bytes, for other hashes.
+pub(crate) fn signing_bytes(
+    shown: &str,
+    text: &str,
+    count_max: usize,
+) -> Result<Vec<Vec<u8>>, String> {
     let mut secrets = Vec::new();
     for (line, content) in lines(text) {
-        let decoded;
         let secret = match content.strip_prefix("base64:") {
-            Some(base64) => {
-                decoded = BASE64
-                    .decode(base64.as_bytes())
-                    .map_err(|_| format!("{shown}:{line}: must be base64 behind `base64:`"))?;
-                &decoded
-            }
-            None => content.as_bytes(),
+            Some(base64) => BASE64
+                .decode(base64.as_bytes())
+                .map_err(|_| format!("{shown}:{line}: must be base64 behind `base64:`"))?,
+            None => content.as_bytes().to_vec(),
         };
         if secret.len() < SIGNING_LEN_MIN {
             return Err(format!(
@@ -90,7 +125,7 @@ pub(crate) fn signing_of(shown: &str, text: &str, count_max: usize) -> Result<Ve
                  `openssl rand -hex 32`"
             ));
         }
-        secrets.push(Key::new(HMAC_SHA256, secret));
+        secrets.push(secret);
     }
     if secrets.is_empty() || secrets.len() > count_max {
         return Err(format!(

@@ -132,3 +132,39 @@ fn credentials_are_checked_counted_reread_and_never_shown() {
         assert!(!shown.contains(secret) && !gateway.log().contains(secret), "{secret} is shown");
     }
 }
+
+#[test]
+fn a_key_set_is_reread_and_a_removed_key_is_worth_nothing() {
+    let fixtures: serde_json::Value =
+        serde_json::from_str(include_str!("fixtures/tokens/tokens.json")).expect("JSON");
+    let set = |name: &str| fixtures["jwks"][name].to_string();
+    let bearer = |place: &str| {
+        let token = fixtures.pointer(place).and_then(|it| it.as_str()).expect("a token");
+        with(&format!("Authorization: Bearer {token}"))
+    };
+    let [old, new] = ["/good/RS256", "/by_other"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| write(folder.path(), name, text);
+    let jwks = write("jwks.json", &set("rsa for RS256"));
+    let tables = format!("[token]\njwks_file = {jwks:?}\nissuer = \"us\"\naudience = \"shop\"\n");
+    let guarded = Guarded::by("subject = \"alice\"", Policy { tables, ..Policy::default() });
+    guarded.good(bearer(old));
+    for forged in [new, "/good/PS256", "/good/EdDSA", "/hostile/public key in PEM as a secret"] {
+        guarded.forged(bearer(forged));
+    }
+    write("jwks.json", &set("both"));
+    assert_eq!(guarded.gateway.reload().0, 200);
+    guarded.good(bearer(old));
+    guarded.good(bearer(new));
+    write("jwks.json", &set("rotated"));
+    assert_eq!(guarded.gateway.reload().0, 200);
+    guarded.forged(bearer(old));
+    guarded.good(bearer(new));
+    // A set without a key changes nothing.
+    write("jwks.json", &set("empty"));
+    let (status, said) = guarded.gateway.reload();
+    assert_eq!(status, 422);
+    assert!(said.contains("token.jwks_file: ") && said.contains("has no key"), "{said}");
+    guarded.good(bearer(new));
+    guarded.forged(bearer(old));
+}

@@ -51,7 +51,13 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ("[geo]", "3:1: geo.database: is missing; name a MaxMind database, \"….mmdb\""),
         (
             "[token]\nissuer = \"us\"",
-            "3:1: token.secret_file: is missing; name a file with a secret a line",
+            "3:1: token: needs secret_file, public_key_file or jwks_file, which tokens are verified by",
+        ),
+        (
+            "[token]\njwks_file = \"f\"\nalgorithms = [\"RS256\", \"RS265\", \"none\"]",
+            "5:24: token.algorithms[2]: unknown word \"RS265\", did you mean `RS256`?\n\
+             5:33: token.algorithms[3]: unknown word \"none\", expected one of `ES256`, `ES384`, `EdDSA`, `HS256`, \
+             `HS384`, `HS512`, `PS256`, `PS384`, `PS512`, `RS256`, `RS384`, `RS512`",
         ),
         (
             "[token]\nsecret_file = \"f\"\nleeway = \"25h\"",

@@ -167,8 +167,8 @@ section! {
         /// Keys that clients present in a header, and their subjects.
         key: Vec<At<KeyTableKeys>> =
             list(table(), KEY_TABLES_MAX, "tables").or_none("none");
-        /// Signed tokens (JWT, HS256) that clients present, and their subjects.
-        token: Option<TokenKeys> = table().optional("none");
+        /// Signed tokens (JWT) that clients present, and their subjects.
+        token: Option<At<TokenKeys>> = table().placed().optional("none");
         /// Countries and autonomous systems of addresses.
         geo: Option<GeoKeys> = table().optional("both are unknown");
     }

@@ -47,7 +47,7 @@ impl Credentials {
     ) -> Self {
         let mut keys = |table: &KeyTable| table.file.check(Keys::load(table, warnings), faults);
         let keys = tables.iter().filter_map(&mut keys).collect();
-        let token = token.and_then(|it| it.file.check(Verifier::load(it, warnings), faults));
+        let token = token.map(|it| Verifier::load(it, warnings, faults));
         Credentials { keys, token }
     }
 

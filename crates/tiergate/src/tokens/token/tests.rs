@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::secrets::NamedFile;
-use aws_lc_rs::hmac::HMAC_SHA256;
+use aws_lc_rs::hmac::{self, HMAC_SHA256, Key};
 use data_encoding::BASE64;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -25,16 +25,18 @@ fn sign(content: &str) -> String {
 }
 
 fn verifier(issuer: Option<&str>, audience: Option<&str>) -> Verifier {
-    let secrets = [SECRET, OTHER].map(|secret| Key::new(HMAC_SHA256, secret.as_bytes()));
     Verifier {
         settings: Token {
             header: "authorization".into(),
-            file: NamedFile::default(),
+            secrets: None,
+            public_keys: None,
+            jwks: None,
+            algorithms: Vec::new(),
             issuer: issuer.map(Into::into),
             audience: audience.map(Into::into),
             leeway: Duration::from_secs(10),
         },
-        secrets: secrets.into(),
+        keys: Keyring::of_secrets(&[SECRET.as_bytes(), OTHER.as_bytes()]),
     }
 }
 
@@ -58,7 +60,7 @@ fn the_example_of_the_standard_holds() {
         .unwrap();
     let token = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
     let mut verifier = verifier(None, None);
-    verifier.secrets = vec![Key::new(HMAC_SHA256, &key)];
+    verifier.keys = Keyring::of_secrets(&[&key]);
     let mut claims = Vec::new();
     assert!(
         verifier.content(token.as_bytes(), &mut claims).unwrap().starts_with(b"{\"iss\":\"joe\"")
@@ -161,12 +163,17 @@ fn secrets_are_read_and_never_shown() {
         std::fs::write(&path, text).unwrap();
         let settings = Token {
             header: "authorization".into(),
-            file: NamedFile { path: path.clone(), ..NamedFile::default() },
+            secrets: Some(NamedFile { path: path.clone(), ..NamedFile::default() }),
+            public_keys: None,
+            jwks: None,
+            algorithms: Vec::new(),
             issuer: None,
             audience: None,
             leeway: Duration::ZERO,
         };
-        Verifier::load(&settings, &mut Vec::new())
+        let mut faults = Faults::new();
+        let verifier = Verifier::load(&settings, &mut Vec::new(), &mut faults);
+        faults.pop().map_or(Ok(verifier), |(_, fault)| Err(fault))
     };
     let base64 = BASE64.encode(OTHER.as_bytes());
     let both = load(&format!("# new\n{SECRET}\n# old\nbase64:{base64}\n")).unwrap();
@@ -175,11 +182,15 @@ fn secrets_are_read_and_never_shown() {
         let token = sign_with(secret, r#"{"alg":"HS256"}"#, content);
         assert_eq!(subject_at(&both, &token, 0.0).unwrap(), "alice");
     }
-    assert_eq!(format!("{both:?}"), "Verifier(2 secrets, authorization)");
+    assert_eq!(format!("{both:?}"), "Verifier(2 keys, authorization)");
     for (text, expected) in [
         ("", "secrets must have 1 to 16 secrets"),
         ("SECRET", "secrets:1: the secret must have at least 32 bytes"),
         ("\nbase64:SECRET!", "secrets:2: must be base64"),
+        (
+            "-----BEGIN PUBLIC KEY-----\nSECRETSECRETSECRETSECRETSECRETSECRET\n-----END PUBLIC KEY-----\n",
+            "secrets is a PEM file: name it as token.public_key_file",
+        ),
     ] {
         let fault = load(text).unwrap_err();
         assert!(fault.contains(expected) && !fault.contains("SECRET"), "{fault}");
