@@ -1,4 +1,7 @@
 //! What changes in place on a terminal while something runs.
+//!
+//! 80 lines, and not indicatif (6,572, and four crates): but one of its users shows a bar, the others several lines at once, such as the
+//! demo's tables with a plot.
 
 use std::io::{IsTerminal, Write};
 

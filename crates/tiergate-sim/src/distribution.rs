@@ -1,4 +1,7 @@
 //! Random durations and the few random numbers that a simulation draws.
+//!
+//! Not by rand_distr: its ziggurat method draws other numbers from a seed, which would change every published result of a seed (README, docs/results,
+//! ADRs, tests), and it wants the generators of rand, where ours is fastrand's. It would replace two functions of one line.
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};

@@ -107,7 +107,7 @@ fn get(gateway: &Gateway, target: &str, cookie: &str, host: &str) -> Answer {
 /// Our own cookie of an answer, as a client sends it back.
 fn own_cookie(answer: &Answer) -> Option<String> {
     let line = answer.field("set-cookie")?;
-    assert!(line.ends_with("; Path=/; HttpOnly; SameSite=Lax"), "{line}");
+    assert!(line.ends_with("; HttpOnly; SameSite=Lax; Path=/"), "{line}");
     Some(line.split(';').next().expect("a pair").to_owned())
 }
 

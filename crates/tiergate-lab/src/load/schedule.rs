@@ -46,7 +46,8 @@ impl Ends {
     }
 }
 
-/// A draw from the exponential distribution of mean 1.
+/// A draw from the exponential distribution of mean 1. Not by rand_distr, whose method draws other numbers from a seed: the lab's results are kept and
+/// compared by seed.
 pub(crate) fn exponential(random: &mut fastrand::Rng) -> f64 {
     // 1 - u lies in (0, 1], whose logarithm is finite.
     -(1.0 - random.f64()).ln()

@@ -16,9 +16,9 @@ pub mod settings;
 pub mod token;
 
 use crate::clock;
+use cookie::{Cookie, SameSite};
 use set_cookie::Change;
 use settings::{Recognised, Session};
-use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -207,10 +207,12 @@ impl SessionGuard {
                         token
                     }),
                 }?;
-                let mut line = format!("{COOKIE}={}", token.write(secrets, &own.host));
-                let secure = if own.secure { "; Secure" } else { "" };
-                let _ = write!(line, "; Path=/; HttpOnly; SameSite=Lax{secure}");
-                Some(line)
+                let cookie = Cookie::build((COOKIE, token.write(secrets, &own.host)))
+                    .path("/")
+                    .http_only(true)
+                    .same_site(SameSite::Lax)
+                    .secure(own.secure);
+                Some(cookie.build().to_string())
             }
             // A reload came in between: nothing is counted.
             (Recognised::Own(_), None) => None,
