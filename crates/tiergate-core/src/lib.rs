@@ -28,6 +28,7 @@ pub mod incident;
 pub mod mark;
 mod named;
 pub mod names;
+pub mod native_histogram;
 pub mod origin;
 pub mod outcome;
 pub mod plan;

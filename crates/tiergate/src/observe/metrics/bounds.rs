@@ -15,7 +15,7 @@ impl Readings<'_> {
             "request_seconds",
             "From a request's head to the last byte of its answer, of those that were not refused",
         )
-        .durations(answers.iter().map(|(class, it)| ([("class", *class)], &it.took)));
+        .native_durations(answers.iter().map(|(class, it)| ([("class", *class)], &it.took)));
         let statuses = answers.iter().flat_map(|(class, it)| {
             it.statuses()
                 .map(|(code, count)| ([("class", (*class).to_owned()), ("code", code)], count))

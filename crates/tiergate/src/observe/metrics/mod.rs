@@ -1,4 +1,4 @@
-//! Metrics in the text formats that Prometheus scrapes.
+//! Metrics in the formats that Prometheus scrapes: two of text, and protobuf for native histograms.
 //!
 //! Locks are held to copy numbers ([`Readings`]), never while text is written. Every label has few values:
 //! classes (64 at most, and as many that are gone), reasons, ends, servers of the policy, the first rules.
@@ -13,6 +13,9 @@ mod link;
 mod observed;
 mod page;
 pub(crate) mod process;
+mod protobuf;
+#[cfg(test)]
+mod protobuf_tests;
 mod sensors;
 #[cfg(test)]
 mod tests;
@@ -58,8 +61,8 @@ pub struct Readings<'c> {
 }
 
 impl Readings<'_> {
-    /// The readings as text.
-    pub fn encode(&self, format: Format) -> String {
+    /// The readings in that format.
+    pub fn encode(&self, format: Format) -> Vec<u8> {
         let mut page = Page::new(format);
         self.process(&mut page);
         self.classes(&mut page);

@@ -25,8 +25,13 @@ use tiergate_core::plan::Spec;
 use tiergate_core::sense::{Quantity, Reading};
 use tiergate_core::time::Moment;
 
+/// The page of [`bytes`] as text.
+pub(super) fn encoded(format: Format) -> String {
+    String::from_utf8(bytes(format)).expect("text is UTF-8")
+}
+
 /// A gate that has admitted, queued, refused and finished, with a class name that needs escaping.
-fn encoded(format: Format) -> String {
+pub(super) fn bytes(format: Format) -> Vec<u8> {
     let mut plan = Spec::protective();
     plan.classes = vec![Class::named("check\"out\\"), Class::named("browse")];
     plan.classes[1].queue_len_max = 2;
@@ -190,7 +195,7 @@ fn workers() -> WorkersStatus {
 }
 
 /// Name and labels of a sample line, and its value.
-fn sample(line: &str) -> (&str, &str, f64) {
+pub(super) fn sample(line: &str) -> (&str, &str, f64) {
     let (series, value) = line.rsplit_once(' ').expect("a value");
     let (name, labels) = series.split_once('{').unwrap_or((series, ""));
     (name, labels, value.parse().expect("a number"))
