@@ -1,6 +1,6 @@
 //! Key sets: JWKS files (RFC 7517 §5).
 
-use super::{FILE_LEN_MAX, Key};
+use super::key::{FILE_LEN_MAX, Key};
 use crate::secrets::{self, NamedFile};
 use data_encoding::BASE64URL_NOPAD;
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, KeyOperations, PublicKeyUse};

@@ -1,6 +1,6 @@
 //! Public keys in PEM (RFC 7468).
 
-use super::{FILE_LEN_MAX, KEYS_MAX, Key};
+use super::key::{FILE_LEN_MAX, KEYS_MAX, Key};
 use crate::secrets::{self, NamedFile};
 use jsonwebtoken::DecodingKey;
 
