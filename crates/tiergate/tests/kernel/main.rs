@@ -362,9 +362,9 @@ fn what_the_kernel_cannot_judge_the_gateway_refuses() {
             network.on_client(|| {
                 while !stop.load(Ordering::Relaxed) {
                     let answer = ask(POLICED, &[plain], SOON);
-                    // What the gateway says is longer; the kernel closes, whatever was asked.
-                    let by_kernel = answer.is_some_and(|(_, it)| {
-                        it.contains("Retry-After: 30\r\nContent-Type: text/plain\r\n")
+                    // What the gateway says has a body.
+                    let by_kernel = answer.is_some_and(|(status, it)| {
+                        status == 429 && it.contains("\r\nContent-Length: 0\r\n")
                     });
                     seen.fetch_add(u64::from(by_kernel), Ordering::Relaxed);
                 }
