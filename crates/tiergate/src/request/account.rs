@@ -130,7 +130,7 @@ thread_local! {
 fn course(record: &Record, is_secure: bool) -> Course {
     let after = |moment: Option<Moment>| moment.map(|it| it.since(record.arrived));
     let (granted, origin_done) = (after(record.slot_since), after(record.origin_done));
-    Course { granted, origin_done, is_secure }
+    Course { granted, origin_done, origin_status: record.origin_status, is_secure }
 }
 
 /// Writes a line of the access log.

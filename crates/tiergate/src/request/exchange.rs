@@ -245,7 +245,7 @@ impl<C: Client> Request<'_, '_, C> {
         self.client.hold_end(false);
         slot.answered(now, head_len);
         slot.note(end);
-        self.record.status = status;
+        (self.record.status, self.record.origin_status) = (status, status);
         self.record.first_byte = slot.outcome().first_byte;
         self.record.end = Some(slot.outcome().end);
     }

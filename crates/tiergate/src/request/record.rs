@@ -30,6 +30,8 @@ pub(crate) struct Record {
     pub(crate) arrived: Moment,
     /// The status of the answer; 0 if none was sent.
     pub(crate) status: u16,
+    /// The status that the origin answered; 0: none.
+    pub(crate) origin_status: u16,
     /// Bytes of the answer, as far as they were written.
     pub(crate) sent: Written,
     /// How long it waited for its slot; `None`: it did not ask for one.
@@ -62,6 +64,7 @@ impl Record {
         Record {
             arrived,
             status: 0,
+            origin_status: 0,
             sent: Written::default(),
             waited: None,
             first_byte: None,

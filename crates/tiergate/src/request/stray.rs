@@ -41,8 +41,9 @@ pub(crate) fn connection_failed(
     what: &str,
     error: &io::Error,
 ) {
-    // Load balancers look so whether a port is open.
-    if error.kind() != io::ErrorKind::UnexpectedEof {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    // Load balancers look so whether a port is open, some by a reset.
+    if !matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe) {
         let stray = Stray { shared, config: &shared.config.load(), since };
         stray.failed(client, what, &tls::reason(error));
     }

@@ -3,7 +3,7 @@
 use crate::config::meant::Tracing;
 use crate::side_http::{self, Addresses};
 use anyhow::{Context, Result, bail};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, header};
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
@@ -34,7 +34,7 @@ pub(super) async fn export(
     let body = request.encode_to_vec().into();
     let answer = side_http::post(collector, path, headers, body, ANSWER_LEN_MAX, settings.timeout);
     let (status, body) = answer.await?;
-    if status != StatusCode::OK {
+    if !status.is_success() {
         bail!("it answers {status}");
     }
     let answer = ExportTraceServiceResponse::decode(body)

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
 use tiergate_core::request::Field;
 use tiergate_core::trace::{REQUEST_ID_LEN_MAX, Trace, is_request_id, place};
-use tiergate_wire::http1::FieldTable;
+use tiergate_wire::http1::{FieldTable, is_alike};
 use tiergate_wire::trace_context::{self, TRACEPARENT_LEN, put_hex};
 
 const TRACEPARENT: &[u8] = b"traceparent";
@@ -145,11 +145,17 @@ fn seeded(number: u8) -> Rng {
     Rng::with_seed(RandomState::new().hash_one(number))
 }
 
-/// Random, and no secret: who sees some ids can compute the next. Some nanoseconds, no system call.
-fn random() -> u64 {
-    RANDOM.with_borrow_mut(|[one, other]| one.u64(..) ^ other.u64(..).rotate_left(32))
+thread_local! {
+    /// Others for what is sampled and for traces, since clients are told what the first make.
+    static UNTOLD: RefCell<[Rng; 2]> = RefCell::new([2u8, 3].map(seeded));
 }
 
+/// Random. Some nanoseconds, no system call.
+fn random() -> u64 {
+    UNTOLD.with_borrow_mut(|[one, other]| one.u64(..) ^ other.u64(..).rotate_left(32))
+}
+
+/// Random, and no secret: who sees some ids can compute the next.
 fn made() -> RequestId {
     let number = RANDOM
         .with_borrow_mut(|[one, other]| u128::from(one.u64(..)) << 64 | u128::from(other.u64(..)));
@@ -169,7 +175,7 @@ fn only<'f>(fields: &'f [Field<'_>], name: &'f [u8]) -> Option<&'f [u8]> {
 }
 
 fn is_there(fields: &[Field<'_>], name: &[u8]) -> bool {
-    values(fields, name).next().is_some()
+    fields.iter().any(|it| is_alike(it.name, name))
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ pub(crate) struct Course {
     pub(crate) granted: Option<Duration>,
     /// How long after its beginning the origin was done.
     pub(crate) origin_done: Option<Duration>,
+    /// The status that the origin answered; 0: none.
+    pub(crate) origin_status: u16,
     /// Whether it came by TLS.
     pub(crate) is_secure: bool,
 }
@@ -48,7 +50,8 @@ pub(crate) fn spans(entry: &Entry<'_>, trace: &Trace, course: Course) -> Vec<Spa
     let mut spans = vec![whole];
     let child = |id, from, to| span(trace, (id, Some(trace.span)), entry.time, from..to);
     if let Some(waited) = entry.waited.filter(|waited| !waited.is_zero()) {
-        let until = course.granted.unwrap_or(entry.duration);
+        // It may have got a copy instead of a slot.
+        let until = course.granted.unwrap_or(waited);
         let from = until.saturating_sub(waited);
         let id = trace.span ^ trace.origin_span.rotate_left(1);
         let attributes = vec![text("tiergate.class", entry.class.unwrap_or_default())];
@@ -61,8 +64,8 @@ pub(crate) fn spans(entry: &Entry<'_>, trace: &Trace, course: Course) -> Vec<Spa
         spans.push(Span {
             kind: SpanKind::Client.into(),
             name: method.unwrap_or("HTTP").to_owned(),
-            attributes: origin_attributes(entry, method, server),
-            status: origin_failed(entry).then(|| Status {
+            attributes: origin_attributes(entry, method, server, course.origin_status),
+            status: origin_error(entry, course.origin_status).map(|_| Status {
                 message: entry.cause.to_owned(),
                 code: StatusCode::Error.into(),
             }),
@@ -136,15 +139,20 @@ fn attributes(
     all
 }
 
-fn origin_attributes(entry: &Entry<'_>, method: Option<&str>, server: &str) -> Vec<KeyValue> {
+fn origin_attributes(
+    entry: &Entry<'_>,
+    method: Option<&str>,
+    server: &str,
+    status: u16,
+) -> Vec<KeyValue> {
     let (host, port) = host_and_port(server.as_bytes());
     let mut all = vec![
         text("http.request.method", method.unwrap_or("_OTHER")),
         bytes("server.address", host),
     ];
     all.extend(port.map(|port| number("server.port", port)));
-    if entry.first_byte.is_some() && entry.status > 0 {
-        all.push(number("http.response.status_code", entry.status.into()));
+    if status > 0 {
+        all.push(number("http.response.status_code", status.into()));
     }
     if let Some(first_byte) = entry.first_byte {
         let value = Some(Value::DoubleValue(first_byte.as_secs_f64()));
@@ -152,9 +160,7 @@ fn origin_attributes(entry: &Entry<'_>, method: Option<&str>, server: &str) -> V
         let key = "tiergate.first_byte_seconds".to_owned();
         all.push(KeyValue { key, value, ..KeyValue::default() });
     }
-    if origin_failed(entry) {
-        all.push(text("error.type", &failure(entry)));
-    }
+    all.push(text("error.type", &origin_error(entry, status).unwrap_or_default()));
     all.retain(is_said);
     all
 }
@@ -164,25 +170,26 @@ fn error_type(entry: &Entry<'_>) -> Option<String> {
     if let Some(reason) = entry.reason {
         return Some(reason.name().to_owned()).filter(|_| entry.status == 0 || entry.status >= 500);
     }
-    match entry.status {
-        500.. => Some(entry.status.to_string()),
-        _ if origin_failed(entry) => Some(failure(entry)),
-        0 => Some("client_left".to_owned()),
+    match (entry.status, failed(entry)) {
+        (500.., _) => Some(entry.status.to_string()),
+        // An answer that broke off, or a call that failed.
+        (0..=399, Some(end)) => Some(end.name().to_owned()),
+        (0, None) => Some("client_left".to_owned()),
         _ => None,
     }
 }
 
-fn origin_failed(entry: &Entry<'_>) -> bool {
-    matches!(entry.end, Some(End::Failed | End::TimedOut | End::Pushback))
+/// What went wrong at the origin: the status that it gave, or how it ended; `None`: nothing.
+fn origin_error(entry: &Entry<'_>, status: u16) -> Option<String> {
+    match status {
+        400.. => Some(status.to_string()),
+        _ => failed(entry).map(|end| end.name().to_owned()),
+    }
 }
 
-/// The status that the origin gave, or how it ended without one.
-fn failure(entry: &Entry<'_>) -> String {
-    match (entry.first_byte, entry.end) {
-        (Some(_), _) if entry.status >= 500 => entry.status.to_string(),
-        (_, Some(end)) => end.name().to_owned(),
-        (_, None) => "_OTHER".to_owned(),
-    }
+fn failed(entry: &Entry<'_>) -> Option<End> {
+    let fails = [End::Error, End::Failed, End::TimedOut, End::Pushback];
+    entry.end.filter(|end| fails.contains(end))
 }
 
 /// The path of a target that may be absolute, without its query.

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Requests whose spans are sent at once, at most.
 const BATCH_LEN_MAX: usize = 512;
+/// How often it is tried whether a full queue has room at the end.
+const RETRY: Duration = Duration::from_millis(10);
 /// How often the log says that spans are dropped.
 const COMPLAINT: Duration = Duration::from_secs(60);
 
@@ -51,7 +53,7 @@ impl Tracer {
     /// Begins to send.
     ///
     /// # Errors
-    /// There can be no further thread.
+    /// There can be no further thread, or no further descriptor.
     pub fn start(settings: Tracing, counters: Arc<TraceCounters>) -> io::Result<Self> {
         let (queue, messages) = sync_channel(settings.queue_len_max);
         let sending = Sending {
@@ -60,7 +62,9 @@ impl Tracer {
             counters: counters.clone(),
             complaint: Seldom::default(),
         };
-        thread::Builder::new().name("traces".to_owned()).spawn(move || sending.run(&messages))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = thread::Builder::new().name("traces".to_owned());
+        thread.spawn(move || sending.run(&runtime, &messages))?;
         Ok(Tracer { settings, queue, counters })
     }
 
@@ -76,10 +80,19 @@ impl Tracer {
 
     /// Sends what waits, for at most so long; at the end.
     pub fn flush(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        let left = || until.saturating_duration_since(Instant::now());
         let (done, sent) = sync_channel(1);
-        if self.queue.try_send(Message::Flush(done)).is_ok() {
-            let _ = sent.recv_timeout(patience);
+        let mut flush = Message::Flush(done);
+        // The queue may be full: then there is most to be sent.
+        while let Err(TrySendError::Full(again)) = self.queue.try_send(flush) {
+            if left().is_zero() {
+                return;
+            }
+            thread::sleep(RETRY.min(left()));
+            flush = again;
         }
+        let _ = sent.recv_timeout(left());
     }
 }
 
@@ -92,16 +105,14 @@ struct Sending {
 }
 
 impl Sending {
-    fn run(self, messages: &Receiver<Message>) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.expect("a runtime needs only an epoll descriptor");
+    fn run(self, runtime: &tokio::runtime::Runtime, messages: &Receiver<Message>) {
         loop {
             let mut batch = Vec::new();
             let mut flushed = None;
             let ends = collect(messages, self.settings.interval, &mut batch, &mut flushed);
             let count = batch.len() as u64;
             if count > 0 {
-                self.send(&runtime, batch, count);
+                self.send(runtime, batch, count);
             }
             drop(flushed);
             if ends {
@@ -163,8 +174,10 @@ fn collect(
         }
         next = messages.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
-    if let Ok(Message::Spans(mut spans)) = next {
-        batch.append(&mut spans);
+    match next {
+        Ok(Message::Spans(mut spans)) => batch.append(&mut spans),
+        Ok(Message::Flush(done)) => *flushed = Some(done),
+        Err(_) => {}
     }
     false
 }

@@ -8,6 +8,7 @@ use crate::support::origin::{Origin, ok};
 use crate::support::{eventually, eventually_is};
 use crate::{await_lines, policy};
 use http::Request;
+use opentelemetry_proto::tonic::trace::v1::Span;
 use std::net::Ipv4Addr;
 use std::thread;
 use std::time::Duration;
@@ -233,6 +234,46 @@ fn failures_say_what_failed_and_http2_is_traced_alike() {
         assert_eq!(status.code, 2);
         assert!(status.message.starts_with("the origin "), "{}", status.message);
     }
+}
+
+#[test]
+fn an_origins_own_errors_are_its_spans_and_only_those_of_servers_the_wholes() {
+    let origin = Origin::start(|mut connection| {
+        while let Some(request) = connection.request() {
+            let status = &request.target[1..];
+            connection.send(format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n"));
+        }
+    });
+    let collector = Collector::start();
+    let folder = TempDir::new().expect("a folder");
+    let gateway = start(&origin, &folder, &collector.section("sample = \"100%\""));
+    let mut client = gateway.client();
+    for status in [200, 404, 429, 500] {
+        assert_eq!(client.get(&format!("/{status}")).status, status);
+    }
+    eventually_is("eight spans", 8, || collector.spans().len());
+    let spans = collector.spans();
+    let mut seen = Vec::new();
+    for whole in spans.iter().filter(|it| attribute(it, "url.path").is_some()) {
+        let of_origin = spans.iter().find(|it| it.parent_span_id == whole.span_id);
+        let of_origin = of_origin.expect("its time at the origin");
+        let code = attribute(of_origin, "http.response.status_code").expect("it answered");
+        let path = attribute(whole, "url.path").expect("just seen");
+        assert_eq!(path, format!("/{code}"));
+        let is_error = |span: &Span| span.status.as_ref().is_some_and(|it| it.code == 2);
+        assert_eq!(is_error(of_origin), attribute(of_origin, "error.type").is_some());
+        seen.push((code, attribute(of_origin, "error.type"), is_error(whole)));
+    }
+    seen.sort();
+    let error = |code: &str| Some(code.to_owned());
+    let of = |code: &str, origin, whole| (code.to_owned(), origin, whole);
+    let expected = [
+        of("200", None, false),
+        of("404", error("404"), false),
+        of("429", error("429"), false),
+        of("500", error("500"), true),
+    ];
+    assert_eq!(seen, expected);
 }
 
 /// Sends requests, all of which are served, and waits until all their spans are accounted for.

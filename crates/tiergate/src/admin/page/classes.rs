@@ -16,6 +16,14 @@ pub(super) fn points_a_column(hour: &[HourPoint]) -> usize {
     if hour.len() <= COLUMNS { 1 } else { 3 }
 }
 
+/// How many columns it takes to show the points, gaps between them included.
+pub(super) fn columns_in(hour: &[HourPoint]) -> usize {
+    let width = points_a_column(hour) as u64 * POINT_INTERVAL.as_secs();
+    let number = |it: Option<&HourPoint>| it.map_or(0, |it| it.at_seconds / width);
+    let span = number(hour.last()).saturating_sub(number(hour.first())) + 1;
+    columns_for(usize::try_from(span).unwrap_or(usize::MAX))
+}
+
 pub(super) fn classes(_status: &Status, incident: &Incident) -> Markup {
     let (charts, others) = incident.classes.split_at(incident.classes.len().min(CHARTS_MAX));
     html! {
@@ -88,7 +96,7 @@ fn card(class: &ClassNow, hour: &[HourPoint]) -> Markup {
             }
             (requests(class, hour))
             (waits(class, hour))
-            (axis(columns_for(hour.len()), points_a_column(hour)))
+            (axis(columns_in(hour), points_a_column(hour)))
         }
     }
 }
@@ -108,7 +116,7 @@ pub(super) fn by_column(hour: &[HourPoint]) -> impl Iterator<Item = Option<&[Hou
     // Columns are cut at whole multiples of their width, so that a column does not change once it is full.
     let width = points_a_column(hour) as u64 * POINT_INTERVAL.as_secs();
     let last = hour.last().map_or(0, |it| it.at_seconds / width);
-    let columns = columns_for(hour.len()) as u64;
+    let columns = columns_in(hour) as u64;
     (0..columns).map(move |column| {
         let number = (last + 1 + column).checked_sub(columns)?;
         let from = hour.partition_point(|it| it.at_seconds / width < number);

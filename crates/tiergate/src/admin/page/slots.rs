@@ -2,8 +2,8 @@
 
 use super::super::incident::Incident;
 use super::super::status::Status;
-use super::chart::{Chart, Layer, Mark, axis, columns as columns_for};
-use super::classes::{by_column, points_a_column};
+use super::chart::{Chart, Layer, Mark, axis};
+use super::classes::{by_column, columns_in, points_a_column};
 use super::words;
 use crate::observe::hour::{Event, HourPoint, POINT_INTERVAL};
 use crate::observe::words::cause;
@@ -90,7 +90,7 @@ fn marks(hour: &[HourPoint], latest: &[&Event]) -> Vec<Mark> {
     let Some(last) = hour.last() else { return Vec::new() };
     let width = (points_a_column(hour) as u64 * POINT_INTERVAL.as_secs()) as f64;
     let end = (last.at_seconds as f64 / width).floor() + 1.0;
-    let columns = columns_for(hour.len()) as f64;
+    let columns = columns_in(hour) as f64;
     let mark = |(place, event): (usize, &&Event)| {
         let column = event.at_seconds as f64 / width - end + columns;
         let number = place + 1;

@@ -45,7 +45,18 @@ impl Keyring {
             let read = read(file, warnings).and_then(|keys| settings.wanted(file, keys));
             keys.extend(file.check(read, faults).unwrap_or_default());
         }
-        Keyring(keys)
+        let keyring = Keyring(keys);
+        warnings.extend(keyring.beyond_tries());
+        keyring
+    }
+
+    /// What to say of public keys that no token is tried with, because too many others have no name either.
+    fn beyond_tries(&self) -> Option<String> {
+        let nameless = || self.0.iter().filter(|key| key.kid.is_none() && key.public().is_some());
+        let mut algorithms = nameless().flat_map(|key| &key.algorithms);
+        algorithms
+            .find(|it| nameless().filter(|key| key.algorithms.contains(it)).count() > TRIES_MAX)
+            .map(|it| format!("token: more than {TRIES_MAX} public keys without a name (kid) are for {it:?}, and a token is tried with the first {TRIES_MAX} only: name them in a key set (token.jwks_file)"))
     }
 
     /// How many keys there are.
@@ -53,8 +64,8 @@ impl Keyring {
         self.0.len()
     }
 
-    /// Whether the signature is by a key for that algorithm; with `kid` by one of that name, or one without a name. Keys come in
-    /// the order of the files, and at most 4 public ones are tried.
+    /// Whether the signature is by a key for that algorithm; with `kid` by one of that name, else by one without a name. Keys come in
+    /// the order of the files, and at most 4 public ones and 16 secrets are tried.
     pub(super) fn verify(
         &self,
         algorithm: Algorithm,
@@ -65,13 +76,17 @@ impl Keyring {
         if signature.len() > SIGNATURE_LEN_MAX {
             return false;
         }
-        let named = |key: &&Key| kid.is_none() || key.kid.is_none() || key.kid.as_deref() == kid;
-        let keys = self.0.iter().filter(|key| key.algorithms.contains(&algorithm)).filter(named);
+        let fits = |key: &&Key| key.algorithms.contains(&algorithm);
+        let named = |key: &&Key| kid.is_some() && key.kid.as_deref() == kid;
+        let others = |key: &&Key| kid.is_none() || key.kid.is_none();
+        let first = self.0.iter().filter(fits).filter(named);
+        let keys = first.chain(self.0.iter().filter(fits).filter(others));
         match algorithm.family() {
             AlgorithmFamily::Hmac => {
                 let mut room = [0; TAG_LEN_MAX];
                 let Some(tag) = tag(signature, &mut room) else { return false };
                 keys.filter_map(|key| key.secret(algorithm))
+                    .take(KEYS_MAX)
                     .any(|secret| hmac::verify(secret, signed, tag).is_ok())
             }
             _ => {
@@ -112,6 +127,10 @@ fn secret_keys(file: &NamedFile, warnings: &mut Vec<String>) -> Result<Vec<Key>,
     if text.contains("-----BEGIN ") {
         // Its lines would be taken for secrets, which anybody may know.
         return Err(format!("{shown} is a PEM file: name it as token.public_key_file"));
+    }
+    if text.trim_start().starts_with(['{', '[']) {
+        // Issuers publish it.
+        return Err(format!("{shown} is JSON: name a key set as token.jwks_file"));
     }
     let secrets = secrets::signing_bytes(&shown, &text, KEYS_MAX)?;
     Ok(secrets.iter().map(|secret| Key::of_secret(secret)).collect())

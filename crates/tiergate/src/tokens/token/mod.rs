@@ -15,8 +15,8 @@ use crate::secrets::Faults;
 use data_encoding::BASE64URL_NOPAD;
 use jsonwebtoken::Algorithm;
 use keyring::Keyring;
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
@@ -48,7 +48,13 @@ struct Header<'t> {
     #[serde(borrow)]
     kid: Option<Cow<'t, str>>,
     /// Extensions that must be understood (RFC 7515 §4.1.11); none is supported.
-    crit: Option<IgnoredAny>,
+    #[serde(default, deserialize_with = "present")]
+    crit: bool,
+}
+
+/// Of a field that is there, whatever its value.
+fn present<'t, D: Deserializer<'t>>(value: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(value).map(|_| true)
 }
 
 /// A token's claims.
@@ -135,7 +141,7 @@ impl Verifier {
         }
         let header = decoded(header, claims)?;
         let header: Header<'_> = serde_json::from_slice(header).ok()?;
-        if header.crit.is_some() {
+        if header.crit {
             return None;
         }
         let algorithm: Algorithm = header.alg.parse().ok()?;

@@ -250,6 +250,28 @@ fn a_token_without_a_name_is_tried_with_few_keys() {
 }
 
 #[test]
+fn a_key_of_the_name_is_tried_before_those_without() {
+    let fixtures = Fixtures::read();
+    let (pem, jwks) = (fixtures.pem(&["other"; 5]), fixtures.set("all"));
+    let (verifier, warnings) =
+        Files { pem: Some(&pem), jwks: Some(&jwks), ..Files::default() }.load();
+    let token = fixtures.text("/good/RS256");
+    assert_eq!(subject(&verifier.unwrap(), token).as_deref(), Ok("alice"));
+    assert!(
+        warnings.iter().any(|it| it.contains("more than 4 public keys without a name")),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn a_key_set_among_the_secrets_is_none() {
+    let fixtures = Fixtures::read();
+    let set = fixtures.set("all");
+    let fault = Files { secrets: Some(&set), ..Files::default() }.load().0.unwrap_err();
+    assert!(fault.ends_with("secrets is JSON: name a key set as token.jwks_file"), "{fault}");
+}
+
+#[test]
 fn a_public_key_among_the_secrets_is_none() {
     let fixtures = Fixtures::read();
     let pem = fixtures.pem(&["rsa"]);

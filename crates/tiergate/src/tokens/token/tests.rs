@@ -141,6 +141,7 @@ fn what_is_not_signed_by_us_names_nobody() {
         sign_with(SECRET, r#"{"typ":"JWT"}"#, content),
         sign_with(SECRET, r#"{"alg":"HS256","alg":"none"}"#, content),
         sign_with(SECRET, r#"{"alg":"HS256","crit":["exp"]}"#, content),
+        sign_with(SECRET, r#"{"alg":"HS256","crit":null}"#, content),
         sign_with(SECRET, "[]", content),
         sign(r#"{"sub":"","exp":2000}"#),
         sign(r#"{"sub":"a\u0000","exp":2000}"#),

@@ -59,7 +59,11 @@ impl Key {
             {
                 AlgorithmFamily::Rsa.algorithms().to_vec()
             }
-            AlgorithmFamily::Rsa => return Err("an RSA key must have 2048 to 8192 bits"),
+            AlgorithmFamily::Rsa => {
+                return Err(
+                    "an RSA key must have 2048 to 8192 bits, and n and e without leading zero bytes",
+                );
+            }
             AlgorithmFamily::Ec => {
                 let point = key.try_get_as_bytes().unwrap_or_default();
                 if ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).is_ok() {
