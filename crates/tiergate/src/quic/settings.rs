@@ -8,10 +8,6 @@ use quinn::{EndpointConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes that were sent and that the client has not acknowledged, of all streams of a connection: as much as a link of 5 MB/s
-/// carries in 50 ms. They are in our memory, not in the kernel's.
-const SEND_WINDOW: u64 = 256 * 1024;
-
 /// A client's own streams: control and two of QPACK, and room for those that only test whether we ignore them.
 const OTHER_STREAMS_MAX: u32 = 8;
 
@@ -48,7 +44,7 @@ pub(super) fn transport(policy: &Policy) -> Arc<TransportConfig> {
         .max_concurrent_uni_streams(OTHER_STREAMS_MAX.into())
         .stream_receive_window(window::STREAM.into())
         .receive_window(window::CONNECTION.into())
-        .send_window(SEND_WINDOW)
+        .send_window(window::SENT)
         .datagram_receive_buffer_size(None)
         .max_idle_timeout(Some(silence(&policy.timeouts)));
     Arc::new(config)

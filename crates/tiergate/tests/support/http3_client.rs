@@ -71,8 +71,12 @@ pub async fn try_quic(
 
 impl Http3 {
     pub async fn connect(to: SocketAddr, certificate: &str) -> Self {
+        Self::connect_with(to, trusting(certificate, "h3")).await
+    }
+
+    pub async fn connect_with(to: SocketAddr, config: ClientConfig) -> Self {
         let endpoint = endpoint();
-        let quic = quic(&endpoint, to, trusting(certificate, "h3")).await;
+        let quic = quic(&endpoint, to, config).await;
         let mut builder = h3::client::builder();
         builder.max_field_section_size(100_000);
         let (mut connection, send) =
@@ -81,6 +85,12 @@ impl Http3 {
             connection.wait_idle().await;
         });
         Http3 { endpoint, quic, send, driver }
+    }
+
+    /// Closes the connection, and waits until that has been said.
+    pub async fn leave(self) {
+        self.quic.close(0x100_u32.into(), b"");
+        self.endpoint.wait_idle().await;
     }
 
     /// Begins a request without a body; more may follow.

@@ -39,18 +39,26 @@ impl Body {
         Body { stream, stage: Stage::Data, early: None, left: len }
     }
 
-    /// Takes in what has come together with the head: often that nothing follows.
-    pub(super) fn poll_early(&mut self, context: &mut Context<'_>) {
-        self.early = match self.poll_data(context) {
-            Poll::Pending => None,
-            Poll::Ready(Ok(Some(data))) => Some(Early::Data(data)),
-            Poll::Ready(Ok(None)) => match self.poll_trailers(context) {
-                Poll::Ready(Ok(Some(trailers))) => Some(Early::Trailers(trailers)),
-                // A failure shows again when more is read.
-                Poll::Pending | Poll::Ready(_) => None,
-            },
-            Poll::Ready(Err(_)) => None,
-        };
+    /// Takes in the first of what follows the head, often that nothing does. Ready when anything has come.
+    pub(super) fn poll_early(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.early.is_some() {
+            return Poll::Ready(());
+        }
+        // A failure shows again when more is read.
+        if self.stage == Stage::Data {
+            match ready!(self.poll_data(context)) {
+                Ok(None) => {}
+                Ok(Some(data)) => {
+                    self.early = Some(Early::Data(data));
+                    return Poll::Ready(());
+                }
+                Err(_) => return Poll::Ready(()),
+            }
+        }
+        if let Ok(Some(trailers)) = ready!(self.poll_trailers(context)) {
+            self.early = Some(Early::Trailers(trailers));
+        }
+        Poll::Ready(())
     }
 
     /// So many bytes have come, or the end of them: as the request says, or it is malformed (RFC 9114 §4.1.2). The origin

@@ -1,7 +1,7 @@
 //! A client connection over HTTP/3: it accepts streams, and knows when to end.
 
 use super::line::Line;
-use super::stream;
+use super::stream::{self, Counted, DELIVERIES_MAX};
 use super::transport::Transport;
 use crate::client::peer::Peer;
 use crate::client::streams::tally::{Meter, Tally, resets_max};
@@ -98,11 +98,12 @@ impl Session<'_> {
             if self.tally.live() >= self.streams_max.saturating_mul(2) {
                 // QUIC counts streams, and a task may outlive its stream; so many do not.
                 line.reset(Code::H3_REQUEST_REJECTED.value());
+                self.tally.ends_headless();
                 continue;
             }
-            self.tally.begin();
-            let (peer, shared, tally) = (self.peer.clone(), shared.clone(), self.tally.clone());
-            tokio::spawn(stream::run(request, line, peer, shared, tally));
+            let counted = Counted::begin(&self.tally);
+            let (peer, quic) = (self.peer.clone(), self.quic.clone());
+            tokio::spawn(stream::run(request, line, peer, quic, shared.clone(), counted));
         }
     }
 
@@ -210,7 +211,8 @@ impl Session<'_> {
 
     /// Closes it, once what has been answered has arrived.
     async fn end(mut self, shared: &Shared) {
-        self.timer.arm(shared.config.load().policy.timeouts.write);
+        // Each of them ends by itself.
+        self.timer.arm(shared.config.load().policy.timeouts.write * (DELIVERIES_MAX + 1));
         let (tally, timer) = (&self.tally, &self.timer);
         poll_fn(|context| {
             tally.parking.watch(context);

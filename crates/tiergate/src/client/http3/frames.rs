@@ -2,10 +2,11 @@
 //!
 //! `h3` reads on whenever it is asked for a frame, also while it holds some, and waits for the whole of a frame that is no
 //! DATA, however long. Handed one head of a frame or one part of a payload at a time, it never holds more than that; frames
-//! that it would only skip are left out, as are empty ones of DATA, which it takes for the end of the body.
+//! that it would only skip are left out, as are empty ones of DATA, which it takes for the end of the body. What has to be
+//! whole is gathered here: a part of a datagram keeps all of it in memory.
 
 use arrayvec::ArrayVec;
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 
 const DATA: u64 = 0x0;
 const HEADERS: u64 = 0x1;
@@ -21,13 +22,25 @@ const HEAD_LEN_MAX: usize = 16;
 pub(super) struct Frames {
     place: Place,
     head: ArrayVec<u8, HEAD_LEN_MAX>,
+    /// What has come of a payload that has to be whole.
+    gathered: BytesMut,
     headers_len_max: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Head,
-    Payload { left: u64, is_passed: bool },
+    Payload { left: u64, fate: Fate },
+}
+
+/// What becomes of a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It is passed on as it comes.
+    Passed,
+    /// It is passed on once it is whole.
+    Gathered,
+    Skipped,
 }
 
 /// What comes of some bytes.
@@ -44,7 +57,8 @@ pub(super) enum Cut {
 impl Frames {
     /// At the beginning of a stream. `headers_len_max`: bytes of the longest header block, compressed.
     pub(super) fn new(headers_len_max: u64) -> Self {
-        Frames { place: Place::Head, head: ArrayVec::new(), headers_len_max }
+        let (head, gathered) = (ArrayVec::new(), BytesMut::new());
+        Frames { place: Place::Head, head, gathered, headers_len_max }
     }
 
     /// Takes bytes from the front of `held`.
@@ -53,33 +67,44 @@ impl Frames {
             match self.place {
                 Place::Head => {
                     let Some((kind, len)) = self.read_head(held) else { return Cut::More };
-                    let (len_max, is_passed) = match kind {
-                        DATA => (u64::MAX, len > 0),
-                        HEADERS => (self.headers_len_max, true),
-                        kind if MISPLACED.contains(&kind) => (MISPLACED_LEN_MAX, true),
-                        _ => (u64::MAX, false),
+                    let (len_max, fate) = match kind {
+                        DATA if len > 0 => (u64::MAX, Fate::Passed),
+                        HEADERS => (self.headers_len_max, Fate::Gathered),
+                        kind if MISPLACED.contains(&kind) => (MISPLACED_LEN_MAX, Fate::Gathered),
+                        _ => (u64::MAX, Fate::Skipped),
                     };
                     if len > len_max {
                         return Cut::TooLong;
                     }
-                    self.place = Place::Payload { left: len, is_passed };
+                    self.place = Place::Payload { left: len, fate };
                     let head = std::mem::take(&mut self.head);
-                    if is_passed {
+                    if fate != Fate::Skipped {
                         return Cut::Part(Bytes::copy_from_slice(&head));
                     }
                 }
                 Place::Payload { left: 0, .. } => self.place = Place::Head,
                 Place::Payload { .. } if held.is_empty() => return Cut::More,
-                Place::Payload { left, is_passed } => {
+                Place::Payload { left, fate } => {
                     let len = usize::try_from(left).unwrap_or(usize::MAX).min(held.len());
                     let part = held.split_to(len);
-                    self.place = Place::Payload { left: left - len as u64, is_passed };
-                    if is_passed {
-                        return Cut::Part(part);
+                    let left = left - len as u64;
+                    self.place = Place::Payload { left, fate };
+                    match fate {
+                        Fate::Passed => return Cut::Part(part),
+                        Fate::Gathered => self.gathered.extend_from_slice(&part),
+                        Fate::Skipped => {}
+                    }
+                    if left == 0 && !self.gathered.is_empty() {
+                        return Cut::Part(std::mem::take(&mut self.gathered).freeze());
                     }
                 }
             }
         }
+    }
+
+    /// Whether a payload has begun that is not whole: the stream must not end here.
+    pub(super) fn is_cut_off(&self) -> bool {
+        matches!(self.place, Place::Payload { left: 1.., .. })
     }
 
     /// The stream has ended: what there is of a head, for `h3` to complain of.
@@ -197,6 +222,32 @@ mod tests {
             assert!(rest.is_empty());
         }
         assert_eq!(data_head(63).len(), 2);
+    }
+
+    #[test]
+    fn a_stream_may_end_between_frames_and_nowhere_else() {
+        for kind in [DATA, HEADERS, 0x21] {
+            let stream = frame(kind, b"five!");
+            for end in HEAD_LEN_MAX..=stream.len() {
+                let (mut frames, mut held) =
+                    (Frames::new(100), Bytes::copy_from_slice(&stream[..end]));
+                while let Cut::Part(_) = frames.cut(&mut held) {}
+                assert_eq!(frames.is_cut_off(), end < stream.len(), "{kind}: {end}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_block_is_passed_whole_however_it_comes() {
+        let mut frames = Frames::new(100);
+        let mut parts = Vec::new();
+        for byte in frame(HEADERS, &[7; 100]) {
+            let mut held = Bytes::copy_from_slice(&[byte]);
+            while let Cut::Part(part) = frames.cut(&mut held) {
+                parts.push(part.len());
+            }
+        }
+        assert_eq!(parts, [HEAD_LEN_MAX, 100]);
     }
 
     proptest! {

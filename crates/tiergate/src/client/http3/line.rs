@@ -22,13 +22,19 @@ struct State {
     /// To go before anything else.
     out: BytesMut,
     is_finished: bool,
+    is_reset: bool,
     head_is_too_long: bool,
 }
 
 impl Line {
     pub(super) fn new(stream: SendStream) -> Self {
-        let out = BytesMut::new();
-        Line(Mutex::new(State { stream, out, is_finished: false, head_is_too_long: false }))
+        Line(Mutex::new(State {
+            stream,
+            out: BytesMut::new(),
+            is_finished: false,
+            is_reset: false,
+            head_is_too_long: false,
+        }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -90,13 +96,18 @@ impl Line {
     /// Gives the answer up.
     pub(super) fn reset(&self, code: u64) {
         let mut state = self.state();
-        state.is_finished = true;
+        (state.is_finished, state.is_reset) = (true, true);
         state.out.clear();
         // It fails if the client has it all, or has gone.
         let _ = state.stream.reset(VarInt::from_u64(code).unwrap_or(VarInt::MAX));
     }
 
-    /// Ready when the client wants no more of it, has all of it, or is gone.
+    /// Whether it was given up by us: there is nothing to wait for, and QUIC would not tell when it is over.
+    pub(super) fn is_reset(&self) -> bool {
+        self.state().is_reset
+    }
+
+    /// Ready when the client wants no more of it, has all of it, or is gone; not when it was reset by us.
     pub(super) fn stopped(
         &self,
     ) -> impl Future<Output = Result<Option<VarInt>, StoppedError>> + Send + Sync + 'static {

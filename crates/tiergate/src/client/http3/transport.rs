@@ -19,8 +19,10 @@ use std::task::{Context, Poll, ready};
 
 /// Bytes that a client's own streams (control, QPACK) may bring at first: settings and a few priorities.
 const CONTROL_BYTES_MAX: u64 = 16 * 1024;
-/// How many more with each request: browsers say its priority, and say it again.
+/// How many more with each request, up to that: browsers say its priority, and say it again.
 const CONTROL_BYTES_A_REQUEST: u64 = 256;
+/// For how many a piece counts at least, which is held by itself.
+const PIECE_LEN_MIN: usize = 32;
 /// Most that is read from a stream at once.
 const READ_MAX: usize = 64 * 1024;
 /// Of a header block, compressed: what it stands for is bounded by the policy, and QPACK without a dynamic table makes
@@ -113,11 +115,12 @@ impl quic::Connection<Bytes> for Transport {
                 let _ = receive.stop(code);
                 continue;
             }
-            let more = |left: u64| Some(left.saturating_add(CONTROL_BYTES_A_REQUEST));
+            let more = |left: u64| Some((left + CONTROL_BYTES_A_REQUEST).min(CONTROL_BYTES_MAX));
             let _ = self.control_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
             let line = Arc::new(Line::new(send));
             self.accepted = Some(line.clone());
-            let bound = Bound::Frames(Frames::new(self.headers_len_max), line.clone());
+            let frames = Frames::new(self.headers_len_max);
+            let bound = Bound::Frames(frames, line.clone(), self.connection.clone());
             let receiver = Receiver { stream: receive, held: Bytes::new(), bound };
             return Poll::Ready(Ok(Stream { sender: Sender { line, waits: true }, receiver }));
         }
@@ -273,7 +276,7 @@ pub(super) struct Receiver {
 
 enum Bound {
     /// A request's.
-    Frames(Frames, Arc<Line>),
+    Frames(Frames, Arc<Line>, quinn::Connection),
     /// One of the client's own.
     Control(Arc<AtomicU64>),
 }
@@ -297,13 +300,15 @@ impl quic::RecvStream for Receiver {
                     let Some(chunk) = ready!(self.poll_chunk(context))? else {
                         return Poll::Ready(Ok(None));
                     };
-                    let less = |left: u64| left.checked_sub(chunk.len() as u64);
+                    let counted = chunk.len().max(PIECE_LEN_MIN) as u64;
+                    let less = |left: u64| left.checked_sub(counted);
                     if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err() {
                         return Poll::Ready(Err(self.overdone()));
                     }
-                    return Poll::Ready(Ok(Some(chunk)));
+                    // A part of a datagram would keep all of it.
+                    return Poll::Ready(Ok(Some(Bytes::copy_from_slice(&chunk))));
                 }
-                Bound::Frames(frames, line) => match frames.cut(&mut self.held) {
+                Bound::Frames(frames, line, _) => match frames.cut(&mut self.held) {
                     Cut::Part(part) => return Poll::Ready(Ok(Some(part))),
                     Cut::TooLong => {
                         line.refuse_head();
@@ -315,7 +320,15 @@ impl quic::RecvStream for Receiver {
             match ready!(self.poll_chunk(context))? {
                 Some(chunk) => self.held = chunk,
                 None => {
-                    let Bound::Frames(frames, _) = &mut self.bound else { unreachable!("above") };
+                    let Bound::Frames(frames, _, connection) = &mut self.bound else {
+                        unreachable!("above")
+                    };
+                    if frames.is_cut_off() {
+                        // RFC 9114 §7.1 has it end the connection. `h3` would panic when asked for the trailers.
+                        let error_code = Code::H3_FRAME_ERROR.value();
+                        connection.close(number(error_code), b"a stream ends within a frame");
+                        return Poll::Ready(Err(Failure::StreamTerminated { error_code }));
+                    }
                     return Poll::Ready(Ok(frames.rest()));
                 }
             }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | live | each stream's task | the connection's |
 //! | resets | each stream's task | the connection's |
-//! | closing | a stream's task | the connection's |
+//! | headless, closing | a stream's task | the connection's |
 //! | label | each stream's task | each stream's task |
 //!
 //! All tasks of a connection are on one thread: the atomics only say so to the compiler.
@@ -26,6 +26,8 @@ pub(in crate::client) struct Tally {
     gathering: AtomicUsize,
     /// Streams that the client reset, less those that the origin answered.
     resets: AtomicU32,
+    /// Streams that ended before they were requests.
+    headless: AtomicU32,
     closing: AtomicBool,
     /// Uploads that may stand still.
     pub(in crate::client) parking: Parking,
@@ -83,6 +85,7 @@ impl Tally {
             live: AtomicUsize::default(),
             gathering: AtomicUsize::default(),
             resets: AtomicU32::default(),
+            headless: AtomicU32::default(),
             closing: AtomicBool::default(),
             parking: Parking::default(),
             meter,
@@ -145,6 +148,13 @@ impl Tally {
         self.resets.store(resets, Ordering::Relaxed);
     }
 
+    /// A stream ended before it was a request, of which something is kept until the connection ends: after many, that does.
+    pub(in crate::client) fn ends_headless(&self) {
+        if self.headless.fetch_add(1, Ordering::Relaxed) >= HEADLESS_MAX {
+            self.close();
+        }
+    }
+
     /// The connection shall end after the streams that are open.
     pub(in crate::client) fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
@@ -161,7 +171,7 @@ impl Tally {
 
     /// Tasks that have a slot or wait for one, or are about to.
     pub(in crate::client) fn asking(&self) -> usize {
-        self.live() - self.gathering.load(Ordering::Relaxed)
+        self.live().saturating_sub(self.gathering.load(Ordering::Relaxed))
     }
 
     /// Tasks that live.
@@ -185,6 +195,9 @@ impl Tally {
 pub(in crate::client) fn resets_max(config: &Config) -> u32 {
     config.policy.limits.http2_streams_max.saturating_mul(2).max(RESETS_MAX_LEAST)
 }
+
+/// Streams without a head after which a connection ends.
+const HEADLESS_MAX: u32 = 1000;
 
 /// At least so many, where the policy allows only a few streams.
 const RESETS_MAX_LEAST: u32 = 64;

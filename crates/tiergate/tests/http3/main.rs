@@ -1,72 +1,26 @@
 //! HTTP/3 from clients, by another implementation of the client's side than of the gateway's frames: `h3-quinn`, and bytes
 //! written by hand where no client would.
 
-#[path = "support/http3_client.rs"]
+#[path = "../support/http3_client.rs"]
 mod http3_client;
+#[path = "../support/mod.rs"]
 mod support;
+
+mod broken_off;
+mod slow;
+mod world;
 
 use bytes::Bytes;
 use http::Request;
-use http3_client::{
-    Answer, GET, Http3, answer, endpoint, frame, headers, quic, raw, trusting, try_quic,
-};
+use http3_client::{GET, Http3, answer, endpoint, frame, headers, quic, raw, trusting, try_quic};
 use quinn::VarInt;
 use std::path::Path;
 use std::time::Duration;
-use support::client::Client;
-use support::gateway::{Gateway, Policy, certificate};
+use support::gateway::{Policy, certificate};
 use support::http2_client::run;
 use support::origin::{Origin, ok};
 use support::{eventually, eventually_is, pattern_bytes};
-use tempfile::TempDir;
-
-/// A gateway with HTTP/3, and the certificate that its clients trust.
-struct World {
-    gateway: Gateway,
-    certificate: String,
-    folder: TempDir,
-}
-
-impl World {
-    fn start(policy: Policy) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (certificate, keys) = certificate(folder.path(), "first");
-        let listener = format!("{keys}\nhttp3 = true\n{}", policy.listener);
-        let gateway = Gateway::start(&Policy { listener, ..policy });
-        eventually("it serves HTTP/3", || gateway.log().contains("listening for HTTP/3"));
-        World { gateway, certificate, folder }
-    }
-
-    fn before(origin: &Origin) -> Self {
-        World::start(Policy::of(&[origin.server()]))
-    }
-
-    async fn client(&self) -> Http3 {
-        Http3::connect(self.gateway.address, &self.certificate).await
-    }
-
-    async fn get(&self, path: &str) -> Answer {
-        self.client().await.get(path).await.expect("an answer")
-    }
-
-    fn metrics(&self) -> String {
-        let answer = Client::connect(self.gateway.admin).get_local("/metrics");
-        assert_eq!(answer.status, 200);
-        answer.text()
-    }
-
-    fn running(&self) -> u64 {
-        self.gateway.number("/limit/running")
-    }
-}
-
-/// Waits until `holds`, while the client's connections go on.
-async fn comes(what: &str, mut holds: impl FnMut() -> bool) {
-    while !holds() {
-        println!("waits until {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
+use world::{CLASSES, World, comes};
 
 #[test]
 fn requests_are_answered_and_counted_as_http3() {
@@ -135,10 +89,6 @@ fn trailers_pass_both_ways() {
         assert_eq!(answer.trailers.expect("trailers")["x-down"], "true");
     });
 }
-
-/// One slot, held by a request; the other class has no queue.
-const CLASSES: &str = "[[class]]\nname = \"premium\"\ndeadline = \"15s\"\n\
-    [[class]]\nname = \"free\"\nqueue = 0\n[[rule]]\npath = \"/premium\"\nclass = \"premium\"\n";
 
 #[test]
 fn under_overload_the_premium_class_is_served_and_others_are_refused() {
