@@ -5,6 +5,7 @@
 //! connections are at their bound, so that another would have to make room, a Retry packet asks first: a sender of forged
 //! addresses then costs a few bytes each and displaces no client.
 
+use super::group::Group;
 use super::settings;
 use crate::client::alt_svc::AltSvc;
 use crate::client::http3;
@@ -19,15 +20,22 @@ use crate::tls;
 use quinn::crypto::rustls::HandshakeData;
 use quinn::{Endpoint, Incoming, TokioRuntime};
 use rustls::pki_types::CertificateDer;
+use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io;
 use std::net::UdpSocket;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use tiergate_core::request::RequestView;
+use tokio::sync::watch;
 
 /// Handshakes of a thread, of clients whose addresses are not known to be theirs, before further ones are asked for theirs.
 const UNVALIDATED_MAX: usize = 64;
+
+/// Connections of a thread that wait behind one for which there is no room yet; more are refused.
+const WAITING_MAX: usize = 64;
 
 /// What a thread is to take connections from.
 #[derive(Debug)]
@@ -42,100 +50,160 @@ pub struct Listener {
     pub alt_svc: Arc<AltSvc>,
 }
 
-/// Serves connections until `stop` or the drain; then refuses new ones until those that are open have ended. `present` counts the
-/// socket: once it is gone, no connection is accepted any more.
+/// Serves connections until `stop` or the drain, and says what they go on with. `present` counts the socket: once it is gone, no
+/// connection is accepted any more.
 ///
 /// # Errors
 /// The socket could not be used with the runtime.
 pub async fn accept(
     listener: Listener,
     present: Present,
-    stop: impl Future<Output = ()>,
-) -> io::Result<()> {
+    stop: watch::Receiver<bool>,
+) -> io::Result<Endpoint> {
     let Listener { socket, place: (place, count), settings, alt_svc } = listener;
     let shared = present.shared.clone();
     let server = settings.load().quic.clone().map(settings::server);
     let config = settings::endpoint(place, count);
     let endpoint = Endpoint::new(config, server.clone(), socket, Arc::new(TokioRuntime))?;
     let template = server.ok_or_else(|| io::Error::other("the listener has no TLS"))?;
-    let unvalidated = Arc::new(AtomicUsize::new(0));
+    let door = Door { settings, template, unvalidated: Arc::default(), stop, shared };
     let mut ending = pin!(async {
         tokio::select! {
-            () = stop => {}
-            () = shared.draining() => {}
+            () = stopped(door.stop.clone()) => {}
+            () = door.shared.draining() => {}
         }
     });
     alt_svc.set(true);
+    // While the first waits for room, others are asked for their address or refused.
+    let mut waiting = VecDeque::new();
+    let mut first: Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = None;
     loop {
+        if first.is_none()
+            && let Some(incoming) = waiting.pop_front()
+        {
+            first = Some(Box::pin(door.admit(incoming)));
+        }
+        let admitted =
+            poll_fn(|context| first.as_mut().map_or(Poll::Pending, |it| it.as_mut().poll(context)));
         let incoming = tokio::select! {
             biased;
             () = &mut ending => break,
+            () = admitted => {
+                first = None;
+                continue;
+            }
             incoming = endpoint.accept() => incoming,
         };
         let Some(incoming) = incoming else { break };
-        let settings = settings.load_full();
-        admit(incoming, settings, &template, &unvalidated, &shared).await;
+        match door.believed(incoming) {
+            Some(incoming) if waiting.len() < WAITING_MAX => waiting.push_back(incoming),
+            Some(incoming) => incoming.refuse(),
+            None => {}
+        }
     }
+    // Dropped, they are refused.
+    drop((first, waiting));
     alt_svc.set(false);
-    drop(present);
-    // A client that is refused goes on by TCP at once; one that heard nothing would wait.
-    let mut idle = pin!(endpoint.wait_idle());
+    Ok(endpoint)
+}
+
+/// Refuses new connections until those that are open have ended, of all sockets of the group. A client that is refused goes on
+/// by TCP at once; one that heard nothing would wait.
+pub async fn leave(endpoint: Endpoint, mut group: Group) {
+    refuse_until(&endpoint, endpoint.wait_idle()).await;
+    refuse_until(&endpoint, group.leave()).await;
+    // If the endpoint has failed, there is none to refuse.
+    group.leave().await;
+}
+
+async fn refuse_until(endpoint: &Endpoint, over: impl Future<Output = ()>) {
+    let mut over = pin!(over);
     loop {
         tokio::select! {
-            () = &mut idle => return Ok(()),
+            () = &mut over => return,
             incoming = endpoint.accept() => match incoming {
                 Some(incoming) => incoming.refuse(),
-                None => return Ok(()),
+                None => return,
             },
         }
     }
 }
 
-/// Has a connection served that there is room for.
-async fn admit(
-    incoming: Incoming,
-    settings: Arc<InForce>,
-    template: &quinn::ServerConfig,
-    unvalidated: &Arc<AtomicUsize>,
-    shared: &Arc<Shared>,
-) {
-    let bounds = shared.config.load().bounds;
-    let is_validated = incoming.remote_address_validated();
-    let is_pressed = || {
-        unvalidated.load(Ordering::Relaxed) >= UNVALIDATED_MAX
-            || shared.connections.open() >= bounds.max
-    };
-    if !is_validated && is_pressed() {
+/// Returns when the listener goes.
+async fn stopped(mut stop: watch::Receiver<bool>) {
+    // The sender is dropped with the listener.
+    let _ = stop.wait_for(|&stop| stop).await;
+}
+
+/// Where a thread's connections come in.
+struct Door {
+    settings: Settings,
+    template: quinn::ServerConfig,
+    /// Handshakes in progress of clients whose addresses are not known to be theirs.
+    unvalidated: Arc<AtomicUsize>,
+    stop: watch::Receiver<bool>,
+    shared: Arc<Shared>,
+}
+
+impl Door {
+    /// One whose address is the client's, as far as that matters now; another is asked for it.
+    fn believed(&self, incoming: Incoming) -> Option<Incoming> {
+        let is_pressed = || {
+            self.unvalidated.load(Ordering::Relaxed) >= UNVALIDATED_MAX
+                || self.shared.connections.open() >= self.shared.config.load().bounds.max
+        };
+        if incoming.remote_address_validated() || !is_pressed() {
+            return Some(incoming);
+        }
         match incoming.retry() {
-            Ok(()) => shared.tally().quic_retries.one(),
+            Ok(()) => self.shared.tally().quic_retries.one(),
             Err(error) => error.into_incoming().refuse(),
         }
-        return;
+        None
     }
-    // A reload may have taken TLS away, and the socket is about to go.
-    let Some(crypto) = settings.quic.clone() else { return incoming.refuse() };
-    let from = incoming.remote_address();
-    let local = || incoming.local_ip();
-    let class = || {
-        let listener = &settings.listener;
-        class_at_accept(local, from, RequestView::DSCP_UNKNOWN, listener, shared)
-    };
-    let level = || class().map(|class| shared.config.load().level_of(class));
-    let entered = shared.connections.enter(from.ip(), bounds, level).await;
-    if entered.evicted > 0 {
-        shared.tally().connections_evicted.add(entered.evicted as u64);
-        shared.connections_report.closed(clock::now(), bounds, entered.evicted);
+
+    /// Has a connection served once there is room for it.
+    async fn admit(&self, incoming: Incoming) {
+        let (shared, settings) = (&self.shared, self.settings.load_full());
+        let bounds = shared.config.load().bounds;
+        // A reload may have taken TLS away, and the socket is about to go.
+        let Some(crypto) = settings.quic.clone() else { return incoming.refuse() };
+        let from = incoming.remote_address();
+        let local = || incoming.local_ip();
+        let class = || {
+            let listener = &settings.listener;
+            class_at_accept(local, from, RequestView::DSCP_UNKNOWN, listener, shared)
+        };
+        let level = || class().map(|class| shared.config.load().level_of(class));
+        let entered = shared.connections.enter(from.ip(), bounds, level).await;
+        if entered.evicted > 0 {
+            shared.tally().connections_evicted.add(entered.evicted as u64);
+            shared.connections_report.closed(clock::now(), bounds, entered.evicted);
+        }
+        let Some(open) = entered.connection else {
+            shared.tally().connections_turned_away.one();
+            shared.connections_report.turned_away(clock::now(), bounds);
+            return incoming.refuse();
+        };
+        let mut config = self.template.clone();
+        config.crypto = crypto.0;
+        config.transport_config(settings::transport(&shared.config.load().policy));
+        let is_validated = incoming.remote_address_validated();
+        let handshake = (!is_validated).then(|| Counted::one(&self.unvalidated));
+        let stop = self.stop.clone();
+        let begun = Begun { incoming, config, handshake, settings, open, stop };
+        tokio::spawn(connection(begun, shared.clone()));
     }
-    let Some(open) = entered.connection else {
-        shared.tally().connections_turned_away.one();
-        shared.connections_report.turned_away(clock::now(), bounds);
-        return incoming.refuse();
-    };
-    let mut config = template.clone();
-    config.crypto = crypto.0;
-    config.transport_config(settings::transport(&shared.config.load().policy));
-    let handshakes = (!is_validated).then(|| Counted::one(unvalidated));
-    tokio::spawn(connection(incoming, config, handshakes, settings, open, shared.clone()));
+}
+
+/// A connection that there is room for.
+struct Begun {
+    incoming: Incoming,
+    config: quinn::ServerConfig,
+    handshake: Option<Counted>,
+    settings: Arc<InForce>,
+    open: Connection,
+    stop: watch::Receiver<bool>,
 }
 
 /// One of those that are counted, while it lives.
@@ -154,14 +222,8 @@ impl Drop for Counted {
     }
 }
 
-async fn connection(
-    incoming: Incoming,
-    config: quinn::ServerConfig,
-    handshakes: Option<Counted>,
-    settings: Arc<InForce>,
-    open: Connection,
-    shared: Arc<Shared>,
-) {
+async fn connection(begun: Begun, shared: Arc<Shared>) {
+    let Begun { incoming, config, handshake, settings, open, stop } = begun;
     let shared = &shared;
     shared.tally().connections_accepted.one();
     let _closed = Closed(shared);
@@ -181,7 +243,7 @@ async fn connection(
             return;
         }
     };
-    drop(handshakes);
+    drop(handshake);
     let listener = settings.listener.address;
     let mut local = listener;
     if let Some(ip) = quic.local_ip().filter(|_| local.ip().is_unspecified()) {
@@ -196,7 +258,7 @@ async fn connection(
     peer.certificate = chain.first().and_then(tls::certificate_name);
     peer.has_certificate = !chain.is_empty();
     timer.arm(shared.config.load().policy.timeouts.request_head);
-    http3::serve(quic, peer, timer, &open, shared).await;
+    http3::serve(quic, peer, timer, &open, stopped(stop), shared).await;
 }
 
 /// Counts the end of a connection.

@@ -8,9 +8,11 @@
 //! connection stays with its thread, whatever address the client has next (docs/adr/0050).
 
 mod accept;
+mod group;
 mod settings;
 mod socket;
 mod steer;
 
-pub use accept::{Listener, accept};
+pub use accept::{Listener, accept, leave};
+pub use group::Group;
 pub use socket::{bind, is_taken};

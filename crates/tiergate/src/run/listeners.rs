@@ -9,7 +9,7 @@ use crate::listen::{self, InForce, Program, Settings, Wanted};
 use crate::shared::{Present, Shared};
 use anyhow::Context;
 use arc_swap::ArcSwap;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -50,6 +50,8 @@ pub(super) struct Listeners {
     open: HashMap<SocketAddr, Open>,
     /// Sockets passed on by systemd or by a former process (LISTEN_FDS) that no policy has named yet.
     inherited: Vec<TcpListener>,
+    /// Where HTTP/3 has been served: connections that still go on may hold the address.
+    had_quic: HashSet<SocketAddr>,
     /// Another process serves until this one does, and has UDP ports of its own until it has gone.
     has_predecessor: bool,
 }
@@ -62,7 +64,8 @@ impl Listeners {
         inherited: Vec<TcpListener>,
         has_predecessor: bool,
     ) -> Listeners {
-        Listeners { shared, threads, open: HashMap::new(), inherited, has_predecessor }
+        let (open, had_quic) = (HashMap::new(), HashSet::new());
+        Listeners { shared, threads, open, inherited, had_quic, has_predecessor }
     }
 
     /// Reads the certificates of a policy's listeners, and binds those that are not open yet.
@@ -85,8 +88,7 @@ impl Listeners {
             }
             let known = self.open.get(&address);
             if listener.http3 && known.is_none_or(|known| known.quic.is_none()) {
-                // Once it had any, connections that still go on may hold the address; and a predecessor does.
-                let may_wait = known.is_some() || self.has_predecessor;
+                let may_wait = self.had_quic.contains(&address) || self.has_predecessor;
                 let bound = quic_listeners::bind(address, self.threads.len(), may_wait);
                 let bound =
                     bound.with_context(|| format!("cannot listen on {address} by UDP, for HTTP/3"));
@@ -133,6 +135,7 @@ impl Listeners {
             if let Some((quic, bound)) = quic {
                 let open = self.open.get_mut(&address).expect("just opened");
                 if let Some(bound) = bound {
+                    self.had_quic.insert(address);
                     quic.start(bound, &open.settings, &self.threads, &self.shared);
                 }
                 open.quic = Some(quic);

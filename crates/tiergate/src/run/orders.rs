@@ -2,6 +2,7 @@
 
 use crate::client::alt_svc::AltSvc;
 use crate::listen::{Program, Settings, Wanted};
+use crate::quic::Group;
 use crate::shared::{Present, Shared};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
@@ -38,7 +39,7 @@ pub(super) struct OpenQuic {
 #[derive(Debug)]
 pub(super) enum Work {
     /// From this socket, of this place among so many.
-    Serve(UdpSocket, (usize, usize)),
+    Serve(UdpSocket, (usize, usize), Group),
     /// To bind the sockets as soon as the address is free, and hand them to all threads.
     Bind(Vec<mpsc::UnboundedSender<Order>>),
 }

@@ -6,7 +6,7 @@
 use super::orders::{Of, OpenQuic, Order, Work};
 use crate::client::alt_svc::AltSvc;
 use crate::listen::Settings;
-use crate::quic;
+use crate::quic::{self, Group};
 use crate::shared::{Present, Shared};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -83,9 +83,9 @@ impl Quic {
 impl Of {
     fn serve(&self, sockets: Vec<UdpSocket>, threads: &[mpsc::UnboundedSender<Order>]) {
         tracing::info!(address = %self.address, "listening for HTTP/3");
-        let count = sockets.len();
+        let (count, group) = (sockets.len(), Group::first());
         for (place, (thread, socket)) in threads.iter().zip(sockets).enumerate() {
-            let work = Work::Serve(socket, (place, count));
+            let work = Work::Serve(socket, (place, count), group.clone());
             let _ = thread.send(Order::Quic(Box::new(OpenQuic { work, of: self.clone() })));
         }
     }
@@ -94,19 +94,21 @@ impl Of {
 /// Carries an order out, on the thread that it was sent to.
 pub(super) async fn carry_out(order: OpenQuic) {
     let OpenQuic { work, of } = order;
-    let mut stop = of.stop.clone();
-    let stopped = async {
-        // The sender is dropped with the listener.
-        let _ = stop.wait_for(|&stop| stop).await;
-    };
     match work {
-        Work::Serve(socket, place) => {
+        Work::Serve(socket, place, mut group) => {
             let present = Present::listener(&of.shared);
+            // It keeps its place among the others even if it cannot be used.
+            let kept = socket.try_clone();
             let listener =
                 quic::Listener { socket, place, settings: of.settings, alt_svc: of.alt_svc };
-            if let Err(error) = quic::accept(listener, present, stopped).await {
-                tracing::error!(%error, "a listener could not be used for HTTP/3");
+            match quic::accept(listener, present, of.stop).await {
+                Ok(endpoint) => quic::leave(endpoint, group).await,
+                Err(error) => {
+                    tracing::error!(%error, "a listener could not be used for HTTP/3");
+                    group.leave().await;
+                }
             }
+            drop(kept);
         }
         Work::Bind(threads) => {
             let bound = async {
@@ -122,9 +124,11 @@ pub(super) async fn carry_out(order: OpenQuic) {
                     }
                 }
             };
+            let mut stop = of.stop.clone();
             tokio::select! {
                 () = bound => {}
-                () = stopped => {}
+                // The sender is dropped with the listener.
+                _ = stop.wait_for(|&stop| stop) => {}
                 () = of.shared.draining() => {}
             }
         }

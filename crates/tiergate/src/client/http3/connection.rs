@@ -15,7 +15,7 @@ use h3::server::{Connection, RequestResolver};
 use quinn::VarInt;
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -30,12 +30,13 @@ const GRACE: (Duration, Duration) = (TICK, Duration::from_secs(1));
 /// A request and the way its answer goes.
 type Accepted = (RequestResolver<Transport, Bytes>, Arc<Line>);
 
-/// Serves a connection until either side ends it. `timer` runs for its beginning.
+/// Serves a connection until either side ends it, or `stop`. `timer` runs for its beginning.
 pub async fn serve(
     quic: quinn::Connection,
     peer: Box<Peer>,
     timer: Timer,
     open: &OpenConnection,
+    stop: impl Future<Output = ()> + Send,
     shared: &Arc<Shared>,
 ) {
     let config = shared.config.load_full();
@@ -51,6 +52,7 @@ pub async fn serve(
         peer: peer.into(),
         timer,
         open,
+        stop: Box::pin(stop),
         // What has left by a socket that all connections share says nothing of one, and its packets bear no marks of their own.
         tally: Arc::new(Tally::new(Meter::new(|| None, |_| Ok(())))),
         resets_max: resets_max(&config),
@@ -70,6 +72,8 @@ struct Session<'c> {
     peer: Arc<Peer>,
     timer: Timer,
     open: &'c OpenConnection,
+    /// The listener's end.
+    stop: Pin<Box<dyn Future<Output = ()> + Send + 'c>>,
     tally: Arc<Tally>,
     resets_max: u32,
     streams_max: usize,
@@ -163,6 +167,8 @@ impl Session<'_> {
                 }
                 let over = shared.is_draining() && busy
                     || self.tally.is_closing()
+                    || self.has_moved()
+                    || self.stop.as_mut().poll(context).is_ready()
                     || self.timer.poll_expired(context);
                 if over {
                     self.go_away(self.streams_max, context);
@@ -186,6 +192,13 @@ impl Session<'_> {
             }
             Phase::Warned | Phase::Closing | Phase::Leaving => false,
         }
+    }
+
+    /// Whether the client comes from another address, by which it may be another: in class, trust and bounds. What it
+    /// asks from there belongs to a connection of its own.
+    fn has_moved(&self) -> bool {
+        let now = self.quic.remote_address().ip().to_canonical();
+        now != self.peer.address.ip().to_canonical()
     }
 
     /// Says that so many streams beyond the last are the last.
