@@ -41,6 +41,10 @@ pub(crate) enum Contender {
     Pool,
     /// The same with a fixed rate for what else is found while running. Only where an experiment names it.
     Rate,
+    /// The same, whose kernel drops first packets without a token. Only where an experiment names it.
+    Syn,
+    /// The same, whose kernel resets connections by their first request. Only where an experiment names it.
+    Head,
     /// The same with a feature switched off: what a promise is worth. Only where promises are checked for that.
     Off,
     /// HAProxy.
@@ -81,7 +85,14 @@ impl Contender {
     pub(crate) fn is_variant(self) -> bool {
         matches!(
             self,
-            Self::Fifo | Self::Fixed | Self::Estimate | Self::Pool | Self::Rate | Self::Off
+            Self::Fifo
+                | Self::Fixed
+                | Self::Estimate
+                | Self::Pool
+                | Self::Rate
+                | Self::Syn
+                | Self::Head
+                | Self::Off
         )
     }
 
@@ -104,6 +115,13 @@ impl Contender {
             Self::Rate => {
                 "Tiergate with a fixed rate for the background, and no more than that: Eggert and \
                  Heidemann's third mechanism"
+            }
+            Self::Syn => {
+                "Tiergate whose kernel drops first packets (SYN) without a token: Voigt's SYN policing"
+            }
+            Self::Head => {
+                "Tiergate whose kernel looks at the first request of a connection, and resets it if it \
+                 finds no token: Voigt's HTTP-header control"
             }
             Self::Off => "Tiergate with the same configuration, a feature switched off",
             Self::Haproxy => {
@@ -195,7 +213,14 @@ impl Contender {
     pub(crate) fn template(self) -> &'static str {
         match self {
             Self::None => "",
-            Self::Tiergate | Self::Fixed | Self::Estimate | Self::Pool | Self::Rate | Self::Off => {
+            Self::Tiergate
+            | Self::Fixed
+            | Self::Estimate
+            | Self::Pool
+            | Self::Rate
+            | Self::Syn
+            | Self::Head
+            | Self::Off => {
                 include_str!("../../peers/lab/tiergate.toml")
             }
             Self::Fifo => include_str!("../../peers/lab/fifo.toml"),
@@ -286,11 +311,9 @@ mod tests {
             assert_eq!(Contender::parse(contender.name()), Ok(contender));
             assert!(!contender.about().is_empty() && !contender.about().contains('\n'));
         }
-        assert!(
-            Contender::parse("varnish")
-                .unwrap_err()
-                .contains("none, tiergate, fifo, fixed, estimate, pool, rate, off, haproxy")
-        );
+        assert!(Contender::parse("varnish").unwrap_err().contains(
+            "none, tiergate, fifo, fixed, estimate, pool, rate, syn, head, off, haproxy"
+        ));
     }
 
     #[test]
