@@ -527,7 +527,7 @@ fn an_agent_is_closed_to_strangers() {
         (&ram["sensor"], &ram["quantity"], &ram["every_seconds"]),
         (&json!("ram"), &json!("utilization"), &json!(0.1))
     );
-    // Taken once a period, whoever asks.
+    // Taken once a period, for any number of clients.
     let before = read()["readings"][0]["sequence"].as_u64().expect("a number");
     let begun = std::time::Instant::now();
     for _ in 0..100 {

@@ -375,7 +375,7 @@ async fn where_others_can_connect_a_reload_needs_a_token_or_an_address() {
     let page = "Origin: http://evil.example\r\nX-Tiergate-Admin: 1\r\n";
     let token = format!("Authorization: Bearer {TOKEN}\r\n");
     let (address, house) = start_on("0.0.0.0:0", TOKEN);
-    // Whatever it is called, and whoever asks.
+    // Under any name, for any client.
     for (host, fields) in [("10.0.0.5", ""), ("localhost", ""), ("evil.example", page)] {
         assert_eq!(reload_as(address, host, fields).await, 401, "{host}");
     }
