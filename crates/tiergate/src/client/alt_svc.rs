@@ -6,8 +6,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How long a client may remember it, in seconds: an hour. When HTTP/3 is taken away, or UDP is blocked on the way, a
-/// client that remembers tries in vain before it comes by TCP again.
+/// How long a client may remember it, in seconds: an hour. When HTTP/3 is taken away, or UDP is blocked on the way, such a
+/// client tries UDP first, and falls back to TCP when nothing answers.
 const REMEMBER_S: u32 = 3600;
 
 /// That a listener serves HTTP/3, too, while it does.

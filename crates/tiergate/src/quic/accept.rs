@@ -239,7 +239,10 @@ async fn connection(begun: Begun, shared: Arc<Shared>) {
         Some(Err(error)) => {
             shared.tally().tls_failed.one();
             tracing::debug!(client = %from, %error, "QUIC handshake failed");
-            stray::connection_failed(shared, from.ip(), since, "QUIC handshake", &error);
+            // Of an address that was only claimed the log says nothing: somebody would be banned for it.
+            if handshake.is_none() {
+                stray::connection_failed(shared, from.ip(), since, "QUIC handshake", &error);
+            }
             return;
         }
     };
