@@ -55,13 +55,14 @@ mod stored;
 mod stream;
 mod transfer;
 mod transfers;
+mod verdict;
 mod wait;
 
 use crate::account::Account;
 use crate::adjust::Adjustments;
 use crate::admit::bucket::Rate;
 use crate::admit::importance::Shedding;
-use crate::admit::policer::{PolicerState, Policers, Quota};
+use crate::admit::policer::{PolicerState, Policers};
 pub use crate::arrival::Arrival;
 use crate::backlog::{self, State};
 use crate::class::Class;
@@ -88,62 +89,7 @@ pub use slot::Slot;
 use std::time::Duration;
 use steering::Steering;
 pub use steering::{Steer, SteerState};
-
-/// Names one waiting request. Stale tickets are recognised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ticket {
-    pool: PoolId,
-    waiter: backlog::Ticket,
-}
-
-/// What the gate says to an arrival.
-#[derive(Debug, PartialEq)]
-pub enum Verdict {
-    /// Go on to the origin.
-    Admit(Slot),
-    /// Wait; the waker given is handed back by [`Effect::Wake`] when the wait ends.
-    Queue(Ticket),
-    /// Answer the client with a refusal.
-    Reject(Reason),
-}
-
-/// What has become of a ticket.
-#[derive(Debug, PartialEq)]
-pub enum Claim {
-    /// Nothing yet.
-    Waiting,
-    /// The wait is over; the ticket is used up.
-    Admitted(Slot),
-    /// The wait is over; the ticket is used up.
-    Rejected(Reason),
-}
-
-/// A stream that is open. Must come back by [`Gate::stream_ended`].
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "a stream that is not ended counts for ever"]
-pub struct Stream {
-    pool: PoolId,
-    class: ClassId,
-}
-
-/// A refusal, with what the client can be told of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// Why.
-    pub reason: Reason,
-    /// How long it takes until such a request has a chance: zero if that is not known,
-    /// [`Duration::MAX`] if it is not expected ever to have one.
-    pub wait: Duration,
-    /// The policer that had no token for it, and what it has.
-    pub policer: Option<(PolicerId, Quota)>,
-}
-
-impl Refused {
-    /// For a reason of which nothing more is known.
-    pub const fn of(reason: Reason) -> Self {
-        Refused { reason, wait: Duration::ZERO, policer: None }
-    }
-}
+pub use verdict::{Claim, Refused, Stream, Ticket, Verdict};
 
 /// Admits, queues and refuses requests; grants slots in the policy's order; finds how many there
 /// should be. `T` is what wakes a waiting request's owner; the gate only keeps it.
