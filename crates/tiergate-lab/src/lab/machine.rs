@@ -1,5 +1,6 @@
 //! What the lab runs on, and which processor does what.
 
+use super::network::CONGESTION;
 use super::result::Machine;
 use std::fs::read_to_string;
 
@@ -14,6 +15,7 @@ pub(super) fn machine(runs_at_a_time: usize) -> Machine {
         processors: processors(),
         memory_mib: memory_kib.unwrap_or(0_u64) / 1024,
         kernel: kernel.trim().into(),
+        congestion: CONGESTION.into(),
         runs_at_a_time,
         day: day(std::time::SystemTime::now()),
     }
@@ -22,8 +24,11 @@ pub(super) fn machine(runs_at_a_time: usize) -> Machine {
 impl Machine {
     /// What two runs have in common that were on the same machine; the day is not part of it.
     pub(super) fn identity(&self) -> String {
-        let Machine { processor, processors, memory_mib, kernel, runs_at_a_time, .. } = self;
-        format!("{processor}, {processors}, {memory_mib} MiB, {kernel}, {runs_at_a_time} at a time")
+        let Machine { processor, processors, memory_mib, kernel, congestion, .. } = self;
+        let jobs = self.runs_at_a_time;
+        format!(
+            "{processor}, {processors}, {memory_mib} MiB, {kernel}, {congestion}, {jobs} at a time"
+        )
     }
 }
 

@@ -214,11 +214,14 @@ fn all(directory: &Path) -> Result<Vec<Experiment>> {
 }
 
 /// Those that are asked for.
-fn chosen(all: &[Experiment], settings: &Settings) -> Result<Vec<Experiment>> {
-    let names = all.iter().map(|e| e.name.clone()).collect::<Vec<_>>().join(", ");
-    let mut all = all.to_vec();
+fn chosen(experiments: &[Experiment], settings: &Settings) -> Result<Vec<Experiment>> {
+    let names = experiments.iter().map(|e| e.name.clone()).collect::<Vec<_>>().join(", ");
+    let mut all = experiments.to_vec();
     if let Some(only) = &settings.only {
-        all.retain(|e| only.split(',').any(|part| e.name.contains(part)));
+        let is_name = |part: &str| experiments.iter().any(|e| e.name == part);
+        all.retain(|e| {
+            only.split(',').any(|part| e.name == part || !is_name(part) && e.name.contains(part))
+        });
     }
     if settings.check {
         all.retain(|e| !e.promise.is_empty() && (settings.weekly || !e.weekly));

@@ -35,6 +35,9 @@ const QUEUE: &str = "200ms";
 /// What leaves at once after a pause; where packets leave one by one, three of them, or else timers would cost some of the rate.
 const BURST: &str = "32kb";
 const ONE_PACKET: &str = "5kb";
+/// Congestion control of every machine's connections: Linux's default, whatever this machine has set. BBR, for one, gives its connections another pace once
+/// they have carried much, and an answer that is alone takes longer from then on.
+pub(super) const CONGESTION: &str = "cubic";
 
 /// The speeds of the links, in the words of `tc` (`10mbit`); none: as fast as the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -92,6 +95,7 @@ impl Network {
     }
 
     fn fill(&mut self, links: &Links) -> Result<()> {
+        allow_congestion()?;
         let [c, g, o] = [&self.clients, &self.gateway, &self.origin];
         for name in [c, g, o] {
             ip(&format!("netns add {name}"))?;
@@ -121,6 +125,9 @@ impl Network {
         ip(&format!("-n {c} route add default via 10.77.0.1"))?;
         ip(&format!("-n {o} route add default via 10.77.1.1"))?;
         for (name, setting, value) in [
+            (c, "ipv4/tcp_congestion_control", CONGESTION),
+            (g, "ipv4/tcp_congestion_control", CONGESTION),
+            (o, "ipv4/tcp_congestion_control", CONGESTION),
             (g, "ipv4/ip_forward", "1"),
             // An overload opens thousands of connections a second from a handful of addresses, and a
             // port that its client has closed rests for a minute by default: with httperf at 2,000
@@ -227,6 +234,18 @@ pub(super) fn remove_left_behind() -> usize {
 /// Runs `ip` with these words.
 fn ip(words: &str) -> Result<()> {
     command("ip", words.split(' '))
+}
+
+/// Has the system allow [`CONGESTION`] in namespaces, where it has another by default: what each connection of this machine uses stays.
+fn allow_congestion() -> Result<()> {
+    let setting = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
+    let allowed =
+        std::fs::read_to_string(setting).with_context(|| format!("cannot read {setting}"))?;
+    match allowed.split_whitespace().any(|name| name == CONGESTION) {
+        true => Ok(()),
+        false => std::fs::write(setting, format!("{} {CONGESTION}", allowed.trim()))
+            .with_context(|| format!("cannot allow {CONGESTION} in {setting}")),
+    }
 }
 
 /// Writes a setting of a namespace's network.

@@ -28,6 +28,9 @@ pub(crate) struct Machine {
     pub(crate) memory_mib: u64,
     /// The kernel's release.
     pub(crate) kernel: String,
+    /// TCP's congestion control; empty: the one that the machine had set, before it was recorded.
+    #[serde(default)]
+    pub(crate) congestion: String,
     /// How many runs there were at a time.
     #[serde(default)]
     pub(crate) runs_at_a_time: usize,

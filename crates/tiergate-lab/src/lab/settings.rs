@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Command line of `tiergate-lab lab`.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Settings {
-    /// Only experiments whose name contains this, or one of several parts set apart by commas
+    /// Only the experiment of this name, or those whose names contain this; several set apart by commas
     #[arg(long)]
     pub(super) only: Option<String>,
     /// Only these contenders, set apart by commas

@@ -30,6 +30,8 @@ round does not have (no answer, no recovery) counts as the worst. A single round
 /// Of results from before rounds were dated.
 const UNDATED: &str = " Rounds were not dated then: those of the peers may be of another day than Tiergate's, and \
 the configurations are those of that time.";
+/// Said if sittings of the page do not know their congestion control.
+const UNNAMED: &str = "\nWhere no congestion control is named, TCP had the one that the machine had set, which was not recorded.\n";
 
 /// Everything above the first section.
 pub(super) fn head(results: &Results) -> String {
@@ -147,20 +149,26 @@ fn machine(results: &Results) -> String {
                 format!("- {} {}.{undated}\n", on(machine), titles.join("; "))
             };
             let lines: String = several.iter().map(line).collect();
-            format!("Not all experiments were run on the same day:\n\n{lines}")
+            let unnamed =
+                if several.iter().all(|(on, _)| !on.congestion.is_empty()) { "" } else { UNNAMED };
+            format!("Not all experiments were run on the same day:\n\n{lines}{unnamed}")
         }
     }
 }
 
 fn on(machine: &Machine) -> String {
     format!(
-        "On {}, {} processor{} ({}), {} MiB of memory, Linux {}; {}.",
+        "On {}, {} processor{} ({}), {} MiB of memory, Linux {}{}; {}.",
         plain(&machine.day),
         machine.processors,
         if machine.processors == 1 { "" } else { "s" },
         plain(&machine.processor),
         thousands(machine.memory_mib),
         plain(&machine.kernel),
+        match machine.congestion.as_str() {
+            "" => String::new(),
+            name => format!(", TCP with {}", plain(&name.to_uppercase())),
+        },
         match machine.runs_at_a_time {
             0 | 1 => "one run at a time".into(),
             n => format!("{n} runs at a time where the origin mostly waits, else one"),

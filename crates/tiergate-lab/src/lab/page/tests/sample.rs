@@ -15,6 +15,7 @@ pub(crate) fn results() -> Results {
             processors: 4,
             memory_mib: 16_000,
             kernel: "6.1.0-test".into(),
+            congestion: "cubic".into(),
             runs_at_a_time: 1,
             day: "2026-11-21".into(),
         },
