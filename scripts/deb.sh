@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 built="${CARGO_TARGET_DIR:-target}/release/tiergate"
 package=target/package
 
-command -v cargo-deb >/dev/null || cargo install cargo-deb --locked
+command -v cargo-deb >/dev/null || cargo install cargo-deb --locked --version 3.8.0
 
 rm -rf "$package"
 mkdir -p "$package/man"

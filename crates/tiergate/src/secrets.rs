@@ -38,7 +38,7 @@ impl NamedFile {
 /// # Errors
 /// What to do about it.
 pub(crate) fn read(named: &NamedFile, warnings: &mut Vec<String>) -> Result<String, String> {
-    let (text, readers) = read_public(named, FILE_LEN_MAX)?;
+    let (text, readers) = read_public(named, FILE_LEN_MAX, warnings)?;
     readers.warn(named, warnings);
     Ok(text)
 }
@@ -61,16 +61,24 @@ impl Readers {
     }
 }
 
-/// The text of a file that may have no secrets, of at most `len_max` bytes.
+/// The text of a file that may have no secrets, of at most `len_max` bytes. Warns if everybody may write it.
 ///
 /// # Errors
 /// What to do about it.
-pub(crate) fn read_public(named: &NamedFile, len_max: u64) -> Result<(String, Readers), String> {
+pub(crate) fn read_public(
+    named: &NamedFile,
+    len_max: u64,
+    warnings: &mut Vec<String>,
+) -> Result<(String, Readers), String> {
     let shown = named.path.display();
     let fault = |cause: std::io::Error| format!("{shown} cannot be read: {cause}");
     let file = std::fs::File::open(&named.path).map_err(fault)?;
     let about = file.metadata().map_err(fault)?;
-    let readers = match about.permissions().mode() & 0o004 {
+    let mode = about.permissions().mode();
+    if mode & 0o002 != 0 {
+        warnings.push(format!("{shown} is world-writable: chmod o-w"));
+    }
+    let readers = match mode & 0o004 {
         0 => Readers::Few,
         _ => Readers::World,
     };

@@ -111,8 +111,14 @@ fn files_of_secrets_are_told_at_the_lines_that_name_them() {
              the key must have 16 to 1024 characters"
         )
     );
-    write("keys", "alice:MYSECRETMYSECRET\n", 0o600);
+    write("keys", "alice:MYSECRETMYSECRET\n", 0o602);
     write("tokens", &"MYSECRET".repeat(4), 0o644);
+    let warnings = check::warnings(&load(&policy).unwrap());
+    assert!(
+        warnings.contains(&format!("{shown}/keys is world-writable: chmod o-w")),
+        "{warnings:?}"
+    );
+    write("keys", "alice:MYSECRETMYSECRET\n", 0o600);
     let policy = load(&policy).unwrap();
     assert_eq!(check::warnings(&policy), [format!("{shown}/tokens is world-readable: chmod o-r")]);
     assert!(!format!("{policy:?}").contains("MYSECRET"));

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use tiergate_core::classify::pattern::HostPattern;
 use tiergate_core::headroom::Demand;
 
 /// A reload under way: the result is a sentence for people, either way.
@@ -114,6 +115,8 @@ pub struct Context {
     pub in_force: Box<dyn Fn() -> InForce + Send + Sync>,
     /// The classes' success buffers, by the plan in force.
     pub success_buffers: SuccessBuffers,
+    /// The names that the admin listener answers to, beside addresses and `localhost`; none: any, where other machines can connect.
+    pub names: Box<dyn Fn() -> Vec<HostPattern> + Send + Sync>,
     /// The tokens that allow changes of settings.
     pub tokens: Box<dyn Fn() -> AdminTokens + Send + Sync>,
     /// Changes settings as [`super::settings::change`] says, all or nothing.

@@ -4,13 +4,14 @@
 //! is ever sent) unless its own name is made to resolve to loopback (DNS rebinding): then `Host`
 //! carries that name. It can cause effects by a POST: then the browser sends `Origin`, and cannot
 //! add a header of its own without asking first (a preflight, which gets 405). A listener that is not on loopback answers to any name, which its
-//! operators may have given it; there a page could make its own name resolve to it, and what changes something needs a token, or an address as
-//! `Host`.
+//! operators may have given it, unless the policy says its names (`admin_names`); without them a page could make its own name resolve to it, and
+//! what changes something needs a token, or an address as `Host`.
 
 use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, Request};
 use std::net::IpAddr;
+use tiergate_core::classify::pattern::HostPattern;
 
 /// The header that a browser's script cannot add across origins; any value will do.
 pub(super) const INTENT: &str = "x-tiergate-admin";
@@ -18,12 +19,18 @@ pub(super) const INTENT: &str = "x-tiergate-admin";
 /// Whether `Host` is none that a page could have made resolve to this listener: an address, or `localhost`. A request without `Host` is
 /// not from a browser.
 pub(crate) fn host_is_local<B>(request: &Request<B>) -> bool {
+    host_is_ours(request, &[])
+}
+
+/// The same, or one of these names.
+pub(super) fn host_is_ours<B>(request: &Request<B>, names: &[HostPattern]) -> bool {
+    let is_ours = |host: &str| is_local(host) || names.iter().any(|it| it.matches(host.as_bytes()));
     let mut hosts = request.headers().get_all(HOST).iter();
     let named = hosts.all(|host| {
         let authority = Authority::try_from(host.as_bytes());
-        authority.is_ok_and(|authority| is_local(authority.host()))
+        authority.is_ok_and(|authority| is_ours(authority.host()))
     });
-    named && request.uri().host().is_none_or(is_local)
+    named && request.uri().host().is_none_or(is_ours)
 }
 
 /// Whether a request with side effects is intended: see the module's documentation.

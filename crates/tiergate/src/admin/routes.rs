@@ -113,8 +113,10 @@ impl Admin {
 
 /// Answers one request.
 pub(super) async fn answer(admin: &Admin, request: Request<Incoming>) -> Answer {
-    if admin.local && !guard::host_is_local(&request) {
-        let text = "this listener answers to localhost and to addresses only\n";
+    let names = (admin.context.names)();
+    if (admin.local || !names.is_empty()) && !guard::host_is_ours(&request, &names) {
+        let text =
+            "this listener answers to addresses, localhost and the names in admin_names only\n";
         return plain(StatusCode::MISDIRECTED_REQUEST, text);
     }
     if request.uri().path() == "/settings" {
@@ -220,7 +222,7 @@ fn forbidden(admin: &Admin, headers: &HeaderMap) -> Option<Answer> {
 }
 
 /// Why a request may not reload; `None`: it may. Where others than this machine can connect, it needs a token if the policy has any, and else an
-/// address as `Host`: a page whose name is made to resolve to this listener is of its origin, and could send whatever it likes.
+/// address or a name of the policy's as `Host`: a page whose name is made to resolve to this listener is of its origin, and could send whatever it likes.
 fn may_not_reload<B>(admin: &Admin, request: &Request<B>) -> Option<Answer> {
     let headers = request.headers();
     if !guard::is_meant(headers) {
@@ -234,8 +236,9 @@ fn may_not_reload<B>(admin: &Admin, request: &Request<B>) -> Option<Answer> {
     if !tokens.is_empty() {
         return Some(unauthorised());
     }
-    let text = "name this listener by its address, or send a token of admin_token_file\n";
-    (!guard::host_is_local(request)).then(|| plain(StatusCode::MISDIRECTED_REQUEST, text))
+    let text = "name this listener by its address or as in admin_names, or send a token of admin_token_file\n";
+    (!guard::host_is_ours(request, &(admin.context.names)()))
+        .then(|| plain(StatusCode::MISDIRECTED_REQUEST, text))
 }
 
 fn unauthorised() -> Answer {

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use tiergate_core::class::ClassId;
+use tiergate_core::classify::pattern::HostPattern;
 use tiergate_core::gate::{Arrival, Gate};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Spec;
@@ -58,11 +59,15 @@ fn gate() -> Gate<()> {
 }
 
 fn start() -> (SocketAddr, Arc<House>) {
-    start_on("127.0.0.1:0", TOKEN)
+    start_on("127.0.0.1:0", &[], TOKEN)
 }
 
-/// On an address, with tokens or without.
-fn start_on(address: &str, tokens: &'static str) -> (SocketAddr, Arc<House>) {
+/// On an address, with names and tokens or without.
+fn start_on(
+    address: &str,
+    names: &'static [&str],
+    tokens: &'static str,
+) -> (SocketAddr, Arc<House>) {
     let refusals = Arc::new(Refusals::default());
     let house = Arc::new(House {
         refusals: Arc::clone(&refusals),
@@ -116,6 +121,9 @@ fn start_on(address: &str, tokens: &'static str) -> (SocketAddr, Arc<House>) {
         }),
         in_force: Box::new(|| InForce { is_enforced: true, ..InForce::default() }),
         success_buffers: Box::new(|_, _| Vec::new()),
+        names: Box::new(move || {
+            names.iter().map(|it| HostPattern::parse(it).expect("a name")).collect()
+        }),
         tokens: Box::new(move || match tokens {
             "" => AdminTokens::default(),
             tokens => AdminTokens::of(tokens),
@@ -374,7 +382,7 @@ async fn reload_as(address: SocketAddr, host: &str, fields: &str) -> u16 {
 async fn where_others_can_connect_a_reload_needs_a_token_or_an_address() {
     let page = "Origin: http://evil.example\r\nX-Tiergate-Admin: 1\r\n";
     let token = format!("Authorization: Bearer {TOKEN}\r\n");
-    let (address, house) = start_on("0.0.0.0:0", TOKEN);
+    let (address, house) = start_on("0.0.0.0:0", &[], TOKEN);
     // Under any name, for any client.
     for (host, fields) in [("10.0.0.5", ""), ("localhost", ""), ("evil.example", page)] {
         assert_eq!(reload_as(address, host, fields).await, 401, "{host}");
@@ -384,7 +392,7 @@ async fn where_others_can_connect_a_reload_needs_a_token_or_an_address() {
     let form = "Origin: http://evil.example\r\n";
     assert_eq!(reload_as(address, "10.0.0.5", &format!("{form}{token}")).await, 403);
 
-    let (address, house) = start_on("0.0.0.0:0", "");
+    let (address, house) = start_on("0.0.0.0:0", &[], "");
     // A page whose name was made to resolve to this listener is of its origin.
     for fields in [page, ""] {
         assert_eq!(reload_as(address, "evil.example:8434", fields).await, 421);
@@ -393,8 +401,32 @@ async fn where_others_can_connect_a_reload_needs_a_token_or_an_address() {
     assert_eq!(house.reloads.load(Ordering::SeqCst), 0);
     assert_eq!(reload_as(address, "10.0.0.5:8434", "").await, 200);
     // What only reads has any name.
-    let head = "GET /healthz HTTP/1.1\r\nHost: gateway.internal\r\nConnection: close\r\n\r\n";
-    assert!(raw(address, head).await.starts_with("HTTP/1.1 200 "));
+    assert_eq!(read_as(address, "gateway.internal").await, 200);
+}
+
+/// Reads under a name of the listener.
+async fn read_as(address: SocketAddr, host: &str) -> u16 {
+    let head = format!("GET /status HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let answer = raw(address, &head).await;
+    answer.get(9..12).and_then(|code| code.parse().ok()).expect("a status")
+}
+
+#[tokio::test]
+async fn a_listener_that_has_names_answers_to_no_other() {
+    for at in ["0.0.0.0:0", "127.0.0.1:0"] {
+        let (address, house) = start_on(at, &["gateway.internal", "*.ops.example"], "");
+        for host in
+            ["gateway.internal", "Gateway.Internal.:8434", "a.ops.example", "10.0.0.5", "localhost"]
+        {
+            assert_eq!(read_as(address, host).await, 200, "{at} {host}");
+        }
+        for host in ["evil.example", "ops.example", "gateway.internal.evil.example:8434", ""] {
+            assert_eq!(read_as(address, host).await, 421, "{at} {host}");
+            assert_eq!(reload_as(address, host, "").await, 421, "{at} {host}");
+        }
+        assert_eq!(house.reloads.load(Ordering::SeqCst), 0);
+        assert_eq!(reload_as(address, "gateway.internal", "").await, 200, "{at}");
+    }
 }
 
 #[tokio::test]

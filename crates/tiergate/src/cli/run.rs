@@ -166,6 +166,7 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
     let (snapshot, phase, origin) = (shared.clone(), shared.clone(), shared.clone());
     let (listeners, config, sessions) = (shared.clone(), shared.clone(), shared.clone());
     let (tokens, change, undo) = (shared.clone(), shared.clone(), shared.clone());
+    let names = shared.clone();
     let (sensors, workers) = (shared.clone(), shared.clone());
     let (in_force, plan) = (shared.clone(), shared.clone());
     let reload = process.clone();
@@ -231,6 +232,7 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
             let buffers = success_buffers(plan, slots, &demands);
             plan.classes.iter().map(|it| it.name.clone()).zip(buffers).collect()
         }),
+        names: Box::new(move || names.config.load().policy.admin_names.clone()),
         tokens: Box::new(move || tokens.config.load().policy.admin_tokens.clone()),
         change: Box::new(move |wanted| {
             let (mut gate, now) = (change.door.gate(), clock::now());

@@ -25,7 +25,7 @@ use super::request_id::{RequestIdHeader, RequestIdKeys, request_id};
 use super::resource::{ResourceKeys, resources};
 use super::reverse_dns::{ReverseDns, reverse_dns};
 use super::rule::RuleKeys;
-use super::rule_values::FLOW;
+use super::rule_values::{FLOW, HOST};
 use super::rules::{Numbered, PolicyRule, References, compile, rules};
 use super::scheduling::{Scheduling, SiteKeys, sites};
 use super::score::{ScoreKeys, score};
@@ -53,6 +53,7 @@ use tiergate_core::adapt::Adaptation;
 use tiergate_core::admit::policer::Settings;
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::path::Handling;
+use tiergate_core::classify::pattern::HostPattern;
 use tiergate_core::classify::score::ScoreTables;
 use tiergate_core::classify::{Classifier, Match};
 use tiergate_core::control::Slots;
@@ -64,6 +65,8 @@ use tiergate_wire::http1::Forwarding;
 
 /// Most networks in `trusted`: each request of a trusted peer is compared with each.
 const TRUSTED_MAX: usize = 1024;
+/// Most names of the admin listener.
+const ADMIN_NAMES_MAX: usize = 16;
 
 section! {
     /// A policy of Tiergate: the origin that it protects, and which requests matter most.
@@ -149,6 +152,11 @@ section! {
         /// Why: loopback, because status and metrics expose paths and client addresses; no common program has
         /// this port.
         admin: Option<SocketAddr> = AddressOrFalse.or("127.0.0.1:8434");
+        /// Names that the admin listener answers to, beside addresses and `localhost`.
+        /// Why: a web page that an operator visits could make a name of its own resolve to the listener, and read it by that; where
+        /// only this machine can connect, other names are refused in any case.
+        admin_names: Vec<HostPattern> = list(HOST, ADMIN_NAMES_MAX, "names").plain()
+            .or_none("any, where other machines can connect");
         /// File of 1 to 4 tokens, one per line as text, each of at least 32 bytes: who sends one may [change settings while
         /// running](#settings-changed-while-running) on the admin listener.
         admin_token_file: Option<NamedFile> =
@@ -233,6 +241,8 @@ pub struct Policy {
     pub spooling: Option<Spooling>,
     /// Where metrics and status are served; `None`: nowhere.
     pub admin: Option<SocketAddr>,
+    /// The names that the admin listener answers to; none: any, where other machines can connect.
+    pub admin_names: Vec<HostPattern>,
     /// The file of those who may change settings on the admin listener, if any.
     pub admin_token_file: Option<NamedFile>,
     /// Its tokens, read by [`super::load`].
@@ -472,6 +482,7 @@ pub(super) fn meant(
         buffering,
         spooling,
         admin: raw.admin,
+        admin_names: raw.admin_names,
         admin_token_file: raw.admin_token_file,
         admin_tokens: AdminTokens::default(),
         link,

@@ -90,6 +90,8 @@ pub struct ThreadCounters {
     pub tunnels_opened: ThreadTally,
     /// Upgraded connections ended.
     pub tunnels_closed: ThreadTally,
+    /// Connections over HTTP/2, and connections and requests over HTTP/3, that broke the protocol.
+    pub protocol_errors: [ThreadTally; 2],
     /// Requests whose head was read whole, by [`Protocol::ALL`].
     pub requests: [ThreadTally; Protocol::ALL.len()],
     /// Responses sent, by [`STATUS_CLASSES`].
@@ -108,6 +110,11 @@ impl ThreadCounters {
     /// Counts a request whose head was read whole.
     pub fn request(&self, protocol: Protocol) {
         self.requests[protocol as usize].one();
+    }
+
+    /// Counts what broke the rules of HTTP/2 or HTTP/3.
+    pub fn protocol_error(&self, protocol: Protocol) {
+        self.protocol_errors[usize::from(protocol == Protocol::Http3)].one();
     }
 
     /// Counts a final or interim response sent to a client. Statuses outside 100–599 count as 5xx.

@@ -46,12 +46,16 @@ pub(super) fn transport(policy: &Policy) -> Arc<TransportConfig> {
         .receive_window(window::CONNECTION.into())
         .send_window(window::SENT)
         .datagram_receive_buffer_size(None)
+        .keep_alive_interval(Some(ALIVE))
         .max_idle_timeout(Some(silence(&policy.timeouts)));
     Arc::new(config)
 }
 
-/// How long a client may be silent: as long as anything that it waits for takes. It is the session that closes a connection
-/// that is idle; this is for clients that are gone.
+/// How often a client that is silent is asked whether it is there: one whose request waits may have nothing to say for longer than any of the policy's
+/// time-outs, since a wait for a slot and one for the answer follow one another.
+const ALIVE: Duration = Duration::from_secs(10);
+
+/// How long a client may be silent, though it is asked: it is gone. It is the session that closes a connection that is idle.
 fn silence(timeouts: &Timeouts) -> IdleTimeout {
     let all =
         [timeouts.idle, timeouts.response_head, timeouts.response_body, timeouts.request_body];

@@ -1,7 +1,7 @@
 //! From a request's head to its verdict: parse → classify → admit, without an await between.
 
 use super::facts::{RequestFacts, is_idempotent, is_safe_to_preempt};
-use super::fault::TOO_LARGE_TEXT;
+use super::fault::{MALFORMED_TEXT, TOO_LARGE_TEXT};
 use super::gather;
 use super::identity::ClientIdentity;
 use super::judge::{Judged, RequestInput, judge};
@@ -104,14 +104,17 @@ fn decide_in<'d, C: Client>(
         }
         Err(unclear) => (unclear.judged, Some((400, unclear.ambiguity.why()))),
     };
-    let wrong = ambiguity
-        .or_else(|| config.policy.plan.is_in_tree(path).then_some((404, "there is no such path")));
+    let absent = || config.policy.plan.is_in_tree(path).then_some((404, "there is no such path"));
+    let mut wrong = may_be_forwarded(config, &head).err().or(ambiguity).or_else(absent);
     // A call's messages may wait for those of the answer.
     let is_call = head.te_trailers && grpc::is_grpc(table.fields());
-    let gather = match check(config, client, &head, gathered || is_call) {
-        Ok(gather) => gather,
-        Err(error) => return Decision::Bad(error),
-    };
+    let mut gather = false;
+    if wrong.is_none() && !gathered && !is_call {
+        match is_to_be_gathered(config, client, &head) {
+            Ok(is_wanted) => gather = is_wanted,
+            Err(error) => wrong = Some(error),
+        }
+    }
     let (peer, fields) = (client.peer(), table.fields());
     let (trusted, address) = (peer.is_trusted(config), peer.client(config, fields));
     let mut claims = Vec::new();
@@ -191,27 +194,32 @@ fn tell_kernel(
     }
 }
 
-/// Whether the request may be forwarded; says whether its body is to be gathered first.
-fn check<C: Client>(
+/// A status, and what the client is told.
+type Wrong = (u16, &'static str);
+
+/// Whether a request with this head may be forwarded at all.
+fn may_be_forwarded(config: &Config, head: &RequestHead<'_>) -> Result<(), Wrong> {
+    let body_max = config.policy.limits.request_body_max;
+    if body_max > 0 && matches!(head.body, Framing::Length(len) if len > body_max) {
+        return Err((413, TOO_LARGE_TEXT));
+    }
+    // RFC 9110 §7.6.2: it is ours to answer, and we neither trace nor have options.
+    match head.max_forwards {
+        Some(0) => Err((501, "the request may not be forwarded any further")),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the request's body is to be gathered before it is decided.
+fn is_to_be_gathered<C: Client>(
     config: &Config,
     client: &C,
     head: &RequestHead<'_>,
-    gathered: bool,
-) -> Result<bool, HeadError> {
-    let body_max = config.policy.limits.request_body_max;
-    if body_max > 0 && matches!(head.body, Framing::Length(len) if len > body_max) {
-        return Err(HeadError { status: 413, why: TOO_LARGE_TEXT });
-    }
-    // RFC 9110 §7.6.2: it is ours to answer, and we neither trace nor have options.
-    if head.max_forwards == Some(0) {
-        let why = "the request may not be forwarded any further";
-        return Err(HeadError { status: 501, why });
-    }
-    if gathered || !gather::is_wanted(&config.policy, head.body, head.expect_continue) {
+) -> Result<bool, Wrong> {
+    if !gather::is_wanted(&config.policy, head.body, head.expect_continue) {
         return Ok(false);
     }
-    let malformed = |_| HeadError { status: 400, why: "the body is malformed" };
-    Ok(!client.has_whole_body(head).map_err(malformed)?)
+    client.has_whole_body(head).map(|is_whole| !is_whole).map_err(|_| (400, MALFORMED_TEXT))
 }
 
 /// What rules see of a request; path and fields as they are to be shown.

@@ -23,7 +23,9 @@ pub(crate) enum Fault {
 }
 
 /// The body is not framed as it says.
-pub(crate) const MALFORMED: Fault = Fault::Answer(400, "the body is malformed");
+pub(crate) const MALFORMED: Fault = Fault::Answer(400, MALFORMED_TEXT);
+/// What the client is told of it.
+pub(crate) const MALFORMED_TEXT: &str = "the body is malformed";
 /// Nothing of the body came for too long.
 pub(crate) const TOO_SLOW: Fault = Fault::Answer(408, "the request's body took too long");
 /// It came too slowly while others waited for a slot.

@@ -2,7 +2,7 @@
 
 use super::account;
 use super::facts::RequestFacts;
-use super::fault::Fault;
+use super::fault::{Fault, MALFORMED_TEXT};
 use super::record::Record;
 use super::rest::Rest;
 use super::slow::SlowDetector;
@@ -11,6 +11,7 @@ use crate::client::seam::Client;
 use crate::clock;
 use crate::door::SlotGuard;
 use crate::link::Turn;
+use crate::observe::counters::Protocol;
 use crate::origin::Place;
 use crate::origin::stream::OriginStream;
 use crate::request::answer::Abort;
@@ -169,6 +170,13 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
         if let Some(slot) = &mut self.slot {
             slot.left(clock::now());
         }
+        if self.facts.protocol == Protocol::Http3 && error.kind() == io::ErrorKind::InvalidData {
+            // Its stream is reset, and no answer says so.
+            self.shared.tally().protocol_error(self.facts.protocol);
+            if self.record.cause.is_empty() {
+                self.record.cause = MALFORMED_TEXT;
+            }
+        }
         self.abandon();
         self.end(End::Cancelled);
         self.account();
@@ -184,7 +192,8 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
             Fault::Client(error) => return self.leave(&error),
             fault => fault.answer(),
         };
-        if status < 500 {
+        // 501: the client's head asks for what we do not do.
+        if status < 500 || status == 501 {
             self.shared.tally().bad_request(status);
         }
         self.record.status = status;

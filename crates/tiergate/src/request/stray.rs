@@ -73,6 +73,15 @@ impl Stray<'_> {
         }
     }
 
+    /// A client has broken the protocol: its connection, or stream, ends without an answer.
+    pub(crate) fn broke(&self, client: IpAddr, protocol: Protocol, why: &dyn std::fmt::Display) {
+        self.shared.tally().protocol_error(protocol);
+        if self.is_logged() {
+            let (protocol, cause) = (Some(protocol), why.to_string());
+            self.log(client, &Facts { protocol, cause: &cause, ..Facts::default() });
+        }
+    }
+
     /// A client has left in the middle of a head.
     pub(crate) fn left<C: Client>(&self, client: &C) {
         // One that has sent nothing has only closed its connection.

@@ -8,8 +8,8 @@ use crate::side_http::Addresses;
 use crate::tally::Tally;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,13 +31,20 @@ pub struct TraceCounters {
     pub dropped_collector: Tally,
 }
 
-/// The queue of spans, on their way to a collector. Dropped, it ends when what waits has been tried for as long as the collector may take.
+/// The queue of spans, on their way to a collector. Dropped, what waits is sent on for as long as the collector may take for an answer; the rest is dropped, and counted.
 #[derive(Debug)]
 pub struct Tracer {
     /// What it goes by.
     pub settings: Tracing,
     queue: SyncSender<Message>,
     counters: Arc<TraceCounters>,
+    ended: Arc<OnceLock<Instant>>,
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        let _ = self.ended.set(Instant::now());
+    }
 }
 
 /// What the thread is sent.
@@ -56,16 +63,18 @@ impl Tracer {
     /// There can be no further thread, or no further descriptor.
     pub fn start(settings: Tracing, counters: Arc<TraceCounters>) -> io::Result<Self> {
         let (queue, messages) = sync_channel(settings.queue_len_max);
+        let ended = Arc::new(OnceLock::new());
         let sending = Sending {
             settings: settings.clone(),
             collector: Addresses::of(&settings.collector.authority),
             counters: counters.clone(),
             complaint: Seldom::default(),
+            ended: ended.clone(),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = thread::Builder::new().name("traces".to_owned());
         thread.spawn(move || sending.run(&runtime, &messages))?;
-        Ok(Tracer { settings, queue, counters })
+        Ok(Tracer { settings, queue, counters, ended })
     }
 
     /// Has the spans of a request sent. Never blocks: if there is no room, they are dropped and counted.
@@ -102,6 +111,8 @@ struct Sending {
     collector: Addresses,
     counters: Arc<TraceCounters>,
     complaint: Seldom,
+    /// Since when nothing more comes.
+    ended: Arc<OnceLock<Instant>>,
 }
 
 impl Sending {
@@ -111,6 +122,10 @@ impl Sending {
             let mut flushed = None;
             let ends = collect(messages, self.settings.interval, &mut batch, &mut flushed);
             let count = batch.len() as u64;
+            if self.ended.get().is_some_and(|at| at.elapsed() > self.settings.timeout) {
+                self.counters.dropped_collector.add(count + rest(messages));
+                return;
+            }
             if count > 0 {
                 self.send(runtime, batch, count);
             }
@@ -152,6 +167,15 @@ impl Sending {
     }
 }
 
+/// How many spans are left.
+fn rest(messages: &Receiver<Message>) -> u64 {
+    let spans = |message| match message {
+        Message::Spans(spans) => spans.len() as u64,
+        Message::Flush(_) => 0,
+    };
+    messages.try_iter().map(spans).sum()
+}
+
 /// Waits for spans, and then for more, as long as `interval` at most. Says whether none will come any more.
 fn collect(
     messages: &Receiver<Message>,
@@ -180,4 +204,42 @@ fn collect(
         Err(_) => {}
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::meant::Collector;
+    use std::net::TcpListener;
+    use tiergate_core::trace::{Continues, Sampling};
+
+    #[test]
+    fn what_waits_for_a_collector_that_is_silent_does_not_outlive_its_tracer_for_long() {
+        // It takes connections, and says nothing.
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let authority = silent.local_addr().expect("bound").to_string();
+        let settings = Tracing {
+            collector: Collector { authority, path: "/v1/traces".into() },
+            service: "tiergate".into(),
+            sampling: Sampling { share: 1.0, continues: Continues::Trusted },
+            queue_len_max: 100_000,
+            interval: Duration::from_millis(1),
+            timeout: Duration::from_millis(200),
+        };
+        let counters = Arc::new(TraceCounters::default());
+        let tracer = Tracer::start(settings, counters.clone()).expect("a thread");
+        // Two hundred batches, each of which is waited for as long as the collector may take: 40 s.
+        let count = 200 * BATCH_LEN_MAX as u64;
+        for _ in 0..count {
+            tracer.send(vec![Span::default()]);
+        }
+        drop(tracer);
+        let lost = || counters.dropped_collector.total() + counters.dropped_queue.total();
+        let until = Instant::now() + Duration::from_secs(15);
+        while lost() < count {
+            assert!(Instant::now() < until, "{} of {count} are accounted for", lost());
+            thread::sleep(RETRY);
+        }
+        assert_eq!((lost(), counters.exported.total()), (count, 0));
+    }
 }

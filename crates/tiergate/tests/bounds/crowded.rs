@@ -219,3 +219,37 @@ fn premium_gets_in_where_all_connections_have_requests_in_progress() {
     assert!(!said.is_empty() && said.len() <= 4, "{log}");
     assert!(said[0].contains("for_least_important=21"), "{log}");
 }
+
+/// As [`gateway`], with few connections, and refusals that end theirs.
+fn small(origin: &Origin) -> Gateway {
+    let mut policy = Policy::of(&[origin.server()]);
+    policy.tables = "[limits]\nconnections_max = 4\n[refusal]\nconnection = \"close\"\n[[rule]]\npath = \"/no\"\nrefuse = true\n".into();
+    Gateway::start(&policy)
+}
+
+#[test]
+fn one_that_ends_and_still_sends_a_body_over_http2_makes_room_for_all_others() {
+    let origin = origin(Duration::from_secs(5));
+    let gateway = small(&origin);
+    let mut holds = gateway.client();
+    // POST with content-length 9, and one byte of it; then GET of what is refused, which ends the connection once its streams have.
+    let begun = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let post = b"\0\0\x0e\x01\x04\0\0\0\x01\x83\x86\x04\x03/up\x41\x01x\x0f\x0d\x019\0\0\x01\0\0\0\0\0\x01x";
+    let refused = b"\0\0\x0a\x01\x05\0\0\0\x03\x82\x86\x04\x03/no\x41\x01x";
+    holds.send([&begun[..], post, refused].concat());
+    eventually("it is refused", || gateway.number("/classes/0/refused/rule") == 1);
+    // The others have requests in progress, and none of them can make room.
+    let _busy = [(); 3].map(|()| {
+        let mut client = gateway.client();
+        client.send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
+        client
+    });
+    eventually("they are in progress", || gateway.number("/limit/running") == 3);
+    for _ in 0..3 {
+        assert_eq!(gateway.get("/").status, 200);
+        assert_eq!(gateway.number("/limit/running"), 3, "it was none of these");
+    }
+    holds.patience(PATIENCE);
+    let closed = std::io::Read::read_to_end(&mut holds.stream, &mut Vec::new());
+    assert!(closed.is_ok(), "it has made room: {closed:?}");
+}

@@ -7,6 +7,7 @@ mod http3_client;
 mod support;
 
 mod broken_off;
+mod crowded;
 mod leaving;
 mod slow;
 mod world;
@@ -231,12 +232,26 @@ fn malformed_requests_reach_no_origin() {
             let got = raw(&client.quic, &headers(&fields), true).await.expect("an answer");
             assert!(String::from_utf8_lossy(&got).contains("400 "), "{fields:?}: {got:?}");
         }
-        // What is longer than it says would be a request of its own to the origin; what is shorter is none.
-        for body in ["", "abc", "abcdeGET /smuggled HTTP/1.1\r\n\r\n"] {
-            let head = headers(&with(&[("content-length", "5")]));
-            let bytes = [head, frame(0, body.as_bytes())].concat();
-            let got = raw(&client.quic, &bytes, true).await;
-            assert!(!got.clone().is_ok_and(|it| it.ends_with(b"/raw")), "{body:?}: {got:?}");
+        assert_eq!(world.protocol_errors(), 6);
+        // What is longer than it says would be a request of its own to the origin; what is shorter is none. White space is no way round that.
+        for length in ["5", " 5", "5 ", "\t5"] {
+            for body in ["", "abc", "abcdeGET /smuggled HTTP/1.1\r\n\r\n"] {
+                let head = headers(&with(&[("content-length", length)]));
+                let bytes = [head, frame(0, body.as_bytes())].concat();
+                let got = raw(&client.quic, &bytes, true).await;
+                assert!(
+                    !got.clone().is_ok_and(|it| it.ends_with(b"/raw")),
+                    "{length:?} {body:?}: {got:?}"
+                );
+            }
+        }
+        for length in ["+5", "5, 5", "0x5", "-0", "5 5", ""] {
+            let head = headers(&with(&[("content-length", length)]));
+            let got = raw(&client.quic, &[head, frame(0, b"abcde")].concat(), true).await;
+            assert!(
+                got.is_ok_and(|it| String::from_utf8_lossy(&it).contains("400 ")),
+                "{length:?}"
+            );
         }
         assert!(client.quic.close_reason().is_none(), "faults of streams are not the connection's");
     });
@@ -254,13 +269,43 @@ fn frames_out_of_place_end_the_connection_and_unknown_ones_do_not() {
         let bytes = [&[frame(0x21, b"x"), headers(&GET)][..], &data[..]].concat().concat();
         let got = raw(&client.quic, &bytes, true).await.expect("an answer");
         assert!(got.ends_with(b"ab"), "{got:?}");
-        // DATA first, HTTP/2's PRIORITY, and a header block that refers to a table that there is not.
-        for bytes in [frame(0, b"x"), frame(2, b"x"), frame(1, &[5, 0, 0x80])] {
+        // DATA first, HTTP/2's PRIORITY, a header block that refers to a table that there is not, and frames of the control stream, without what should be in them.
+        let frames = [frame(0, b"x"), frame(2, b"x"), frame(1, &[5, 0, 0x80])];
+        let misplaced =
+            [3, 4, 5, 7, 13].map(|kind| [frame(kind, b""), [0, 1, b'A'].repeat(1000)].concat());
+        let count = frames.len() + misplaced.len();
+        for bytes in frames.into_iter().chain(misplaced) {
             let client = world.client().await;
             let _ = raw(&client.quic, &bytes, true).await;
             let closed = format!("{:?}", client.quic.closed().await);
             assert!(closed.contains("ApplicationClosed"), "{bytes:?}: {closed}");
         }
+        comes("each connection is counted", || world.protocol_errors() == count as u64).await;
+        world.client().await.leave().await;
+        assert_eq!(world.get("/").await.status, 200);
+        assert_eq!(world.protocol_errors(), count as u64, "to leave is no fault");
+    });
+}
+
+#[test]
+fn a_control_stream_that_makes_no_sense_ends_the_connection() {
+    let origin = Origin::echo();
+    let world = World::before(&origin);
+    run(async {
+        // GOAWAY, MAX_PUSH_ID and CANCEL_PUSH without their number, behind settings; the stream's type in one byte and in two.
+        for kind in [3, 7, 13] {
+            for stream in [&[0][..], &[0x40, 0]] {
+                let (endpoint, config) = (endpoint(), trusting(&world.certificate, "h3"));
+                let quic = quic(&endpoint, world.gateway.address, config).await;
+                let mut send = quic.open_uni().await.expect("a stream");
+                let bytes =
+                    [stream, &frame(4, b""), &frame(kind, b""), &[0x21, 1, b'A'].repeat(100)];
+                let _ = send.write_all(&bytes.concat()).await;
+                let closed = format!("{:?}", quic.closed().await);
+                assert!(closed.contains("262"), "H3_FRAME_ERROR: {closed}");
+            }
+        }
+        assert_eq!(world.get("/").await.status, 200);
     });
 }
 

@@ -48,6 +48,14 @@ impl World {
         answer.text()
     }
 
+    /// Connections and requests that broke the protocol.
+    pub fn protocol_errors(&self) -> u64 {
+        let metrics = self.metrics();
+        let name = "tiergate_protocol_errors_total{protocol=\"HTTP/3.0\"} ";
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name));
+        value.and_then(|it| it.parse().ok()).expect("a number")
+    }
+
     pub fn running(&self) -> u64 {
         self.gateway.number("/limit/running")
     }

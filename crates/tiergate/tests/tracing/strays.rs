@@ -61,6 +61,73 @@ fn malformed_requests_have_lines() {
 }
 
 #[test]
+fn http2_that_breaks_the_protocol_has_a_line_and_is_counted() {
+    let (origin, folder) = (Origin::echo(), TempDir::new().expect("a folder"));
+    let log = folder.path().join("log.json");
+    let mut policy = policy(&origin, &log, "");
+    policy.listener = "http2 = true".into();
+    let gateway = Gateway::start(&policy);
+    let begun = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    // One that leaves has done nothing wrong; DATA on stream 0 is.
+    for (more, count) in [(&b""[..], 0), (b"\0\0\x01\0\0\0\0\0\0x", 1)] {
+        let mut client = gateway.client();
+        client.send_anyway(&[begun, more].concat());
+        if count == 0 {
+            drop(client);
+            assert_eq!(gateway.get("/good").status, 200);
+        } else {
+            let _ = client.rest();
+        }
+        let lines = await_lines(&log, 1 + count);
+        let metrics = Client::connect(gateway.admin).get_local("/metrics").text();
+        let expected = format!("tiergate_protocol_errors_total{{protocol=\"HTTP/2.0\"}} {count}");
+        assert!(metrics.lines().any(|line| line == expected), "{expected}: {metrics}");
+        if count > 0 {
+            assert!(!cause(&lines[1]).is_empty());
+            assert_eq!(
+                (&lines[1]["protocol"], &lines[1]["status"]),
+                (&"HTTP/2.0".into(), &0.into())
+            );
+        }
+    }
+}
+
+#[test]
+fn requests_that_are_refused_for_their_heads_are_logged_as_requests() {
+    let (origin, folder) = (Origin::echo(), TempDir::new().expect("a folder"));
+    let log = folder.path().join("log.json");
+    let tables = "[limits]\nrequest_body_max = \"1KiB\"\n[[class]]\nname = \"shop\"\n[[class]]\nname = \"rest\"\n\
+                  [[rule]]\npath = \"/shop\"\nclass = \"shop\"\n[request_id]\n";
+    let gateway = Gateway::start(&policy(&origin, &log, tables));
+    for (number, (status, head)) in [
+        (413, "POST /shop HTTP/1.1\r\nContent-Length: 2000\r\n"),
+        (501, "OPTIONS /shop HTTP/1.1\r\nMax-Forwards: 0\r\n"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        // From a proxy that is trusted: the client and the id are those that it names.
+        let mut client = Client::connect_from([127, 0, 0, 9].into(), gateway.address);
+        client.send(format!(
+            "{head}Host: x\r\nX-Forwarded-For: 192.0.2.7\r\nX-Request-ID: abc-{number}\r\n\r\n"
+        ));
+        assert_eq!(client.answer().status, status);
+        let line = await_lines(&log, 1 + number).remove(number);
+        assert_eq!(
+            (&line["client"], &line["class"]),
+            (&"192.0.2.7".into(), &"shop".into()),
+            "{line}"
+        );
+        assert_eq!((&line["status"], &line["target"]), (&status.into(), &"/shop".into()), "{line}");
+        assert_eq!(line["request_id"], format!("abc-{number}"), "{line}");
+        let metrics = Client::connect(gateway.admin).get_local("/metrics").text();
+        let expected = format!("tiergate_bad_requests_total{{code=\"{status}\"}} 1");
+        assert!(metrics.lines().any(|line| line == expected), "{expected}: {metrics}");
+    }
+    assert_eq!(origin.requests().0.len(), 0);
+}
+
+#[test]
 fn they_look_as_other_servers_have_them() {
     for (format, expected) in [
         ("format = \"common\"", "] \"-\" 400 "),

@@ -6,10 +6,12 @@ use super::side;
 use super::wire::Wire;
 use crate::buffers::Buffer;
 use crate::client::peer::Peer;
+use crate::client::streams::counted::Counted;
 use crate::client::streams::tally::{Tally, resets_max};
 use crate::client::streams::window;
 use crate::clock;
 use crate::connections::Connection as OpenConnection;
+use crate::observe::counters::Protocol;
 use crate::request::stray::Stray;
 use crate::shared::{Config, Shared};
 use crate::stream::ClientStream;
@@ -134,10 +136,9 @@ impl<S: ClientStream + 'static> Session<'_, S> {
         while let Some((request, respond)) =
             poll_fn(|context| self.poll_accept(shared, context)).await
         {
-            self.tally.begin();
-            let stream =
-                side::run(request, respond, self.peer.clone(), shared.clone(), self.tally.clone());
-            tokio::spawn(stream);
+            let counted = Counted::begin(&self.tally);
+            let (peer, shared) = (self.peer.clone(), shared.clone());
+            tokio::spawn(side::run(request, respond, peer, shared, counted));
         }
     }
 
@@ -155,9 +156,7 @@ impl<S: ClientStream + 'static> Session<'_, S> {
                 Poll::Ready(Some(Err(error))) => {
                     // What the client did is against the protocol.
                     if error.is_library() {
-                        let config = shared.config.load();
-                        let stray = Stray { shared, config: &config, since: clock::recent() };
-                        stray.failed(self.peer.address.ip(), "HTTP/2", &error);
+                        self.broke(shared, &error);
                     }
                     return Poll::Ready(None);
                 }
@@ -198,6 +197,7 @@ impl<S: ClientStream + 'static> Session<'_, S> {
         match self.phase {
             Phase::Open => {
                 if self.tally.resets() > self.resets_max {
+                    self.broke(shared, &"too many streams were reset");
                     self.h2.abrupt_shutdown(h2::Reason::ENHANCE_YOUR_CALM);
                     self.leave();
                     return true;
@@ -205,12 +205,7 @@ impl<S: ClientStream + 'static> Session<'_, S> {
                 if busy {
                     self.timer.arm_idle(idle(shared));
                 }
-                if self.tally.asking() > 0 {
-                    self.open.busy();
-                } else if self.is_evicted(busy, context) {
-                    self.h2.abrupt_shutdown(h2::Reason::NO_ERROR);
-                    self.goodbye = TICK;
-                    self.leave();
+                if self.makes_room(busy, context) {
                     return true;
                 }
                 let over = shared.is_draining() && busy
@@ -227,18 +222,36 @@ impl<S: ClientStream + 'static> Session<'_, S> {
                 self.leave();
                 false
             }
-            Phase::Closing | Phase::Leaving => false,
+            // What still gathers would hold the connection for as long as it likes.
+            Phase::Closing => self.makes_room(busy, context),
+            Phase::Leaving => false,
         }
     }
 
-    /// Whether the connection, which has no stream or only such as still gather their bodies, is to make room for others.
-    fn is_evicted(&self, busy: bool, context: &mut Context<'_>) -> bool {
+    /// Whether the connection makes room for others: one without a stream, or with only such as still gather their bodies.
+    fn makes_room(&mut self, busy: bool, context: &mut Context<'_>) -> bool {
+        if self.tally.asking() > 0 {
+            self.open.busy();
+            return false;
+        }
         if busy {
             self.open.has_begun()
         } else {
             self.open.idle()
         }
-        self.open.poll_evicted(context)
+        let is_evicted = self.open.poll_evicted(context);
+        if is_evicted {
+            self.h2.abrupt_shutdown(h2::Reason::NO_ERROR);
+            self.goodbye = TICK;
+            self.leave();
+        }
+        is_evicted
+    }
+
+    fn broke(&self, shared: &Shared, why: &dyn std::fmt::Display) {
+        let config = shared.config.load();
+        let stray = Stray { shared, config: &config, since: clock::recent() };
+        stray.broke(self.peer.address.ip(), Protocol::Http2, why);
     }
 
     fn leave(&mut self) {

@@ -8,6 +8,7 @@ use crate::buffers::Buffer;
 use crate::client::peer::Peer;
 use crate::client::seam::{Client, Gathered};
 use crate::client::streams::answer;
+use crate::client::streams::counted::Counted;
 use crate::client::streams::head::Head;
 use crate::client::streams::parking::Parked;
 use crate::client::streams::tally::{Ended, Tally};
@@ -47,16 +48,13 @@ pub(super) async fn run(
     respond: SendResponse<Payload>,
     peer: Arc<Peer>,
     shared: Arc<Shared>,
-    tally: Arc<Tally>,
+    mut counted: Counted,
 ) {
-    let mut side = Http2::new(request, respond, &peer, &tally);
+    let mut side = Http2::new(request, respond, &peer, counted.tally());
     request::serve::serve(&mut side, &shared).await;
-    let (ended, marked) = (side.ended, side.marked);
+    let ended = side.ended;
     drop(side);
-    if let Some(rank) = marked {
-        tally.unmark(rank);
-    }
-    tally.end(ended);
+    counted.ended = ended;
 }
 
 /// What the caller is told where the origin's answer has no end.
@@ -83,6 +81,14 @@ struct Http2<'t> {
     ended: Ended,
     /// The rank of its answer, once that has begun.
     marked: Option<u16>,
+}
+
+impl Drop for Http2<'_> {
+    fn drop(&mut self) {
+        if let Some(rank) = self.marked {
+            self.tally.unmark(rank);
+        }
+    }
 }
 
 impl<'t> Http2<'t> {

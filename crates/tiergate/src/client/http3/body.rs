@@ -133,7 +133,10 @@ impl Incoming for Body {
 }
 
 fn io_error(error: StreamError) -> io::Error {
-    io::Error::new(io::ErrorKind::ConnectionReset, error)
+    match error {
+        StreamError::StreamError { .. } => broken(),
+        error => io::Error::new(io::ErrorKind::ConnectionReset, error),
+    }
 }
 
 fn broken() -> io::Error {

@@ -1,16 +1,20 @@
 //! A client connection over HTTP/3: it accepts streams, and knows when to end.
 
 use super::line::Line;
-use super::stream::{self, Counted, DELIVERIES_MAX};
+use super::stream::{self, DELIVERIES_MAX};
 use super::transport::Transport;
 use crate::client::peer::Peer;
+use crate::client::streams::counted::Counted;
 use crate::client::streams::tally::{Meter, Tally, resets_max};
 use crate::client::streams::window;
+use crate::clock;
 use crate::connections::Connection as OpenConnection;
+use crate::observe::counters::Protocol;
+use crate::request::stray::Stray;
 use crate::shared::Shared;
 use crate::timers::{TICK, Timer};
 use bytes::Bytes;
-use h3::error::Code;
+use h3::error::{Code, ConnectionError, LocalError};
 use h3::server::{Connection, RequestResolver};
 use quinn::VarInt;
 use std::future::poll_fn;
@@ -20,12 +24,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+/// Fields that `h3` can hold, by the least that one counts for: beyond, it panics.
+const FIELDS_LEN_MAX: u64 = 24_576 * 32;
+
 /// How long a connection that has nothing more to say waits for the client to go.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// How long requests are still taken that left before the client can have heard that the connection ends: two round trips,
 /// within these bounds.
 const GRACE: (Duration, Duration) = (TICK, Duration::from_secs(1));
+
+/// How clients break the protocol that `h3` does not see.
+const CUT_OFF: &str = "a stream has ended within a frame";
+const TOO_MANY_RESETS: &str = "too many streams were reset";
 
 /// A request and the way its answer goes.
 type Accepted = (RequestResolver<Transport, Bytes>, Arc<Line>);
@@ -42,7 +53,7 @@ pub async fn serve(
     let config = shared.config.load_full();
     let head_len_max = config.policy.limits.request_head_max as u64;
     let mut builder = h3::server::builder();
-    builder.max_field_section_size(head_len_max).send_grease(false);
+    builder.max_field_section_size(head_len_max.min(FIELDS_LEN_MAX)).send_grease(false);
     let mut beginning = pin!(builder.build(Transport::new(quic.clone(), head_len_max)));
     let begun = timer.bound(|context| beginning.as_mut().poll(context).map_err(io::Error::other));
     let Some(Ok(h3)) = open.unless_evicted(begun).await else { return };
@@ -126,7 +137,11 @@ impl Session<'_> {
                     let line = self.h3.inner.conn.accepted().expect("just accepted");
                     return Poll::Ready(Some((request, line)));
                 }
-                Poll::Ready(Ok(None) | Err(_)) => return Poll::Ready(None),
+                Poll::Ready(Ok(None)) => return Poll::Ready(None),
+                Poll::Ready(Err(error)) => {
+                    self.log_broken(shared, &error);
+                    return Poll::Ready(None);
+                }
                 Poll::Pending => {}
             }
             self.make_room();
@@ -136,6 +151,26 @@ impl Session<'_> {
                 return if is_over { Poll::Ready(None) } else { Poll::Pending };
             }
         }
+    }
+
+    /// Logs what the client did against the protocol.
+    fn log_broken(&self, shared: &Shared, error: &ConnectionError) {
+        match error {
+            _ if self.h3.inner.conn.is_cut_off() => self.broke(shared, &CUT_OFF),
+            // By its code alone: the rest has what the client sent.
+            ConnectionError::Local { error: LocalError::Application { code, .. }, .. }
+                if ![Code::H3_NO_ERROR, Code::H3_INTERNAL_ERROR].contains(code) =>
+            {
+                self.broke(shared, code);
+            }
+            _ => {}
+        }
+    }
+
+    fn broke(&self, shared: &Shared, why: &dyn std::fmt::Display) {
+        let config = shared.config.load();
+        let stray = Stray { shared, config: &config, since: clock::recent() };
+        stray.broke(self.peer.address.ip(), Protocol::Http3, why);
     }
 
     /// Makes the connection's window as large as it is to be.
@@ -153,16 +188,14 @@ impl Session<'_> {
         match self.phase {
             Phase::Open => {
                 if self.tally.resets() > self.resets_max {
+                    self.broke(shared, &TOO_MANY_RESETS);
                     self.close(Code::H3_EXCESSIVE_LOAD);
                     return true;
                 }
                 if busy {
                     self.timer.arm_idle(idle(shared));
                 }
-                if self.tally.asking() > 0 {
-                    self.open.busy();
-                } else if self.is_evicted(busy, context) {
-                    self.close(Code::H3_NO_ERROR);
+                if self.makes_room(busy, context) {
                     return true;
                 }
                 let over = shared.is_draining() && busy
@@ -190,7 +223,9 @@ impl Session<'_> {
                 self.timer.arm(GOODBYE);
                 true
             }
-            Phase::Warned | Phase::Closing | Phase::Leaving => false,
+            // What still gathers would hold the connection for as long as it likes.
+            Phase::Warned | Phase::Closing => self.makes_room(busy, context),
+            Phase::Leaving => false,
         }
     }
 
@@ -207,14 +242,22 @@ impl Session<'_> {
         let _ = pin!(self.h3.shutdown(more)).poll(context);
     }
 
-    /// Whether the connection, which has no stream or only such as still gather their bodies, is to make room for others.
-    fn is_evicted(&self, busy: bool, context: &mut Context<'_>) -> bool {
+    /// Whether the connection has made room for others: one without a stream, or with only such as still gather their bodies.
+    fn makes_room(&mut self, busy: bool, context: &mut Context<'_>) -> bool {
+        if self.tally.asking() > 0 {
+            self.open.busy();
+            return false;
+        }
         if busy {
             self.open.has_begun()
         } else {
             self.open.idle()
         }
-        self.open.poll_evicted(context)
+        let is_evicted = self.open.poll_evicted(context);
+        if is_evicted {
+            self.close(Code::H3_NO_ERROR);
+        }
+        is_evicted
     }
 
     /// Ends the connection at once, with all of its streams.
@@ -226,10 +269,13 @@ impl Session<'_> {
     async fn end(mut self, shared: &Shared) {
         // Each of them ends by itself.
         self.timer.arm(shared.config.load().policy.timeouts.write * (DELIVERIES_MAX + 1));
-        let (tally, timer) = (&self.tally, &self.timer);
+        let (tally, timer, open) = (&self.tally, &self.timer, self.open);
+        if tally.asking() == 0 {
+            open.idle();
+        }
         poll_fn(|context| {
             tally.parking.watch(context);
-            match tally.live() == 0 || timer.poll_expired(context) {
+            match tally.live() == 0 || timer.poll_expired(context) || open.poll_evicted(context) {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
             }

@@ -1,4 +1,4 @@
-//! Cuts what a request stream brings at the bounds of its frames (RFC 9114 §7.1).
+//! Cuts what a request stream, or the client's control stream, brings at the bounds of its frames (RFC 9114 §7.1).
 //!
 //! `h3` reads on whenever it is asked for a frame, also while it holds some, and waits for the whole of a frame that is no
 //! DATA, however long. Handed one head of a frame or one part of a payload at a time, it never holds more than that; frames
@@ -10,10 +10,17 @@ use bytes::{Buf, Bytes, BytesMut};
 
 const DATA: u64 = 0x0;
 const HEADERS: u64 = 0x1;
-/// Frames that belong elsewhere, or that HTTP/2 had: an error, which `h3` finds.
+/// Frames that belong elsewhere, or that HTTP/2 had: an error of the connection.
 const MISPLACED: [u64; 9] = [0x2, 0x3, 0x4, 0x5, 0x6, 0x7, 0x8, 0x9, 0xd];
-/// Bytes of such a frame that are read for that.
-const MISPLACED_LEN_MAX: u64 = 1024;
+/// Given to `h3` in place of any of them, the shortest that it takes for that error. It waits for the rest of some of them that are whole, such as one that has no
+/// number where it should, reads on for ever, and keeps all that comes.
+const UNEXPECTED: &[u8] = &[0x2, 0];
+/// Frames of the control stream: settings, and those that are one number.
+const SETTINGS: u64 = 0x4;
+const NUMBERS: [u64; 3] = [0x3, 0x7, 0xd];
+/// Bytes of the longest of them.
+const CONTROL_LEN_MAX: u64 = 4096;
+
 /// Type and length, eight bytes each at most.
 const HEAD_LEN_MAX: usize = 16;
 
@@ -24,7 +31,8 @@ pub(super) struct Frames {
     head: ArrayVec<u8, HEAD_LEN_MAX>,
     /// What has come of a payload that has to be whole.
     gathered: BytesMut,
-    headers_len_max: u64,
+    /// `None`: of the control stream.
+    headers_len_max: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +48,8 @@ enum Fate {
     Passed,
     /// It is passed on once it is whole.
     Gathered,
+    /// The same, if it is one number.
+    Number,
     Skipped,
 }
 
@@ -52,13 +62,20 @@ pub(super) enum Cut {
     More,
     /// A frame is longer than is read at once.
     TooLong,
+    /// A frame that is to be one number is none.
+    Malformed,
 }
 
 impl Frames {
     /// At the beginning of a stream. `headers_len_max`: bytes of the longest header block, compressed.
     pub(super) fn new(headers_len_max: u64) -> Self {
+        Frames { headers_len_max: Some(headers_len_max), ..Frames::of_control() }
+    }
+
+    /// At the beginning of a control stream, behind its type.
+    pub(super) fn of_control() -> Self {
         let (head, gathered) = (ArrayVec::new(), BytesMut::new());
-        Frames { place: Place::Head, head, gathered, headers_len_max }
+        Frames { place: Place::Head, head, gathered, headers_len_max: None }
     }
 
     /// Takes bytes from the front of `held`.
@@ -67,11 +84,10 @@ impl Frames {
             match self.place {
                 Place::Head => {
                     let Some((kind, len)) = self.read_head(held) else { return Cut::More };
-                    let (len_max, fate) = match kind {
-                        DATA if len > 0 => (u64::MAX, Fate::Passed),
-                        HEADERS => (self.headers_len_max, Fate::Gathered),
-                        kind if MISPLACED.contains(&kind) => (MISPLACED_LEN_MAX, Fate::Gathered),
-                        _ => (u64::MAX, Fate::Skipped),
+                    let Some((len_max, fate)) = self.fate(kind, len) else {
+                        self.place = Place::Payload { left: len, fate: Fate::Skipped };
+                        self.head.clear();
+                        return Cut::Part(Bytes::from_static(UNEXPECTED));
                     };
                     if len > len_max {
                         return Cut::TooLong;
@@ -82,6 +98,7 @@ impl Frames {
                         return Cut::Part(Bytes::copy_from_slice(&head));
                     }
                 }
+                Place::Payload { left: 0, fate: Fate::Number } => return Cut::Malformed,
                 Place::Payload { left: 0, .. } => self.place = Place::Head,
                 Place::Payload { .. } if held.is_empty() => return Cut::More,
                 Place::Payload { left, fate } => {
@@ -91,14 +108,35 @@ impl Frames {
                     self.place = Place::Payload { left, fate };
                     match fate {
                         Fate::Passed => return Cut::Part(part),
-                        Fate::Gathered => self.gathered.extend_from_slice(&part),
+                        Fate::Gathered | Fate::Number => self.gathered.extend_from_slice(&part),
                         Fate::Skipped => {}
+                    }
+                    if left == 0 && fate == Fate::Number {
+                        let mut number = &self.gathered[..];
+                        if varint(&mut number).is_none() || !number.is_empty() {
+                            return Cut::Malformed;
+                        }
+                        self.place = Place::Head;
                     }
                     if left == 0 && !self.gathered.is_empty() {
                         return Cut::Part(std::mem::take(&mut self.gathered).freeze());
                     }
                 }
             }
+        }
+    }
+
+    /// What becomes of a frame, and how long it may be; `None`: it is misplaced.
+    fn fate(&self, kind: u64, len: u64) -> Option<(u64, Fate)> {
+        match (kind, self.headers_len_max) {
+            (DATA, Some(_)) if len > 0 => Some((u64::MAX, Fate::Passed)),
+            (DATA, Some(_)) => Some((u64::MAX, Fate::Skipped)),
+            (HEADERS, Some(len_max)) => Some((len_max, Fate::Gathered)),
+            (SETTINGS, None) => Some((CONTROL_LEN_MAX, Fate::Gathered)),
+            (kind, None) if NUMBERS.contains(&kind) => Some((CONTROL_LEN_MAX, Fate::Number)),
+            (DATA | HEADERS, None) => None,
+            (kind, _) if MISPLACED.contains(&kind) => None,
+            _ => Some((u64::MAX, Fate::Skipped)),
         }
     }
 
@@ -131,7 +169,7 @@ impl Frames {
 }
 
 /// A number of QUIC's (RFC 9000 §16) at the front of `bytes`, if it is whole.
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
+pub(super) fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let first = *bytes.first()?;
     let len = 1 << (first >> 6);
     let (number, rest) = bytes.split_at_checked(len)?;
@@ -179,7 +217,10 @@ mod tests {
 
     /// What passes, with the bytes given in pieces.
     fn passed(stream: &[u8], piece: usize) -> Result<(Vec<u8>, usize), Cut> {
-        let mut frames = Frames::new(100);
+        passed_by(Frames::new(100), stream, piece)
+    }
+
+    fn passed_by(mut frames: Frames, stream: &[u8], piece: usize) -> Result<(Vec<u8>, usize), Cut> {
         let (mut out, mut longest) = (Vec::new(), 0);
         for piece in stream.chunks(piece) {
             let mut held = Bytes::copy_from_slice(piece);
@@ -190,7 +231,7 @@ mod tests {
                         out.extend_from_slice(&part);
                     }
                     Cut::More => break,
-                    Cut::TooLong => return Err(Cut::TooLong),
+                    other => return Err(other),
                 }
             }
             assert!(held.is_empty(), "all is taken");
@@ -210,7 +251,39 @@ mod tests {
     fn long_header_blocks_and_misplaced_frames_are_not_waited_for() {
         assert_eq!(passed(&frame(HEADERS, &[7; 101]), 3), Err(Cut::TooLong));
         assert!(passed(&frame(HEADERS, &[7; 100]), 3).is_ok());
-        assert_eq!(passed(&frame(0x4, &[7; 1025]), 3), Err(Cut::TooLong));
+        for kind in MISPLACED {
+            // As a whole frame, as one that ends too early, and as one that never ends.
+            for payload in [&b""[..], b"\x01", b"\x40", &[7; 5000]] {
+                let stream = [frame(kind, payload), vec![0, 1, b'A'].repeat(9)].concat();
+                let (out, _) = passed(&stream[..frame(kind, payload).len()], 3).expect("short");
+                assert_eq!(out, UNEXPECTED, "{kind}: {payload:?}");
+                assert!(passed(&stream, 3).expect("short").0.starts_with(UNEXPECTED));
+            }
+        }
+    }
+
+    #[test]
+    fn of_a_control_stream_only_what_is_whole_is_passed() {
+        let control = |stream: &[u8]| passed_by(Frames::of_control(), stream, 3);
+        for (kind, payload) in
+            [(SETTINGS, &b""[..]), (SETTINGS, &[7; 900]), (0x7, b"\x41\0"), (0xd, b"\x3f")]
+        {
+            let stream = [frame(kind, payload), frame(0xf_0700, b"u=1")].concat();
+            assert_eq!(control(&stream).expect("whole").0, frame(kind, payload), "{kind}");
+        }
+        for kind in NUMBERS {
+            for payload in [&b""[..], b"\x40", b"\x01\x01", &[0xff; 9]] {
+                assert_eq!(
+                    control(&frame(kind, payload)),
+                    Err(Cut::Malformed),
+                    "{kind}: {payload:?}"
+                );
+            }
+        }
+        for kind in [DATA, HEADERS, 0x2, 0x5, 0x9] {
+            assert_eq!(control(&frame(kind, b"ab")).expect("short").0, UNEXPECTED, "{kind}");
+        }
+        assert_eq!(control(&frame(SETTINGS, &[7; 5000])), Err(Cut::TooLong));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::line::{Line, Stopped};
 use super::side::Http3;
 use super::transport::{Stream, Transport};
 use crate::client::peer::Peer;
+use crate::client::streams::counted::Counted;
 use crate::client::streams::head::Head;
 use crate::client::streams::incoming::Incoming;
 use crate::client::streams::tally::{Ended, Tally};
@@ -39,26 +40,6 @@ const HEAD_TOO_LONG: &str = "the request's head is too long";
 /// as long as the client acknowledges some.
 pub(super) const DELIVERIES_MAX: u32 = 1 + (window::SENT / (64 * 1024)) as u32;
 
-/// A stream's task, counted while it lives, however it ends.
-pub(super) struct Counted {
-    pub(super) tally: Arc<Tally>,
-    ended: Ended,
-}
-
-impl Counted {
-    pub(super) fn begin(tally: &Arc<Tally>) -> Self {
-        tally.begin();
-        Counted { tally: tally.clone(), ended: Ended::default() }
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.tally.end(self.ended);
-        self.tally.parking.wake();
-    }
-}
-
 /// The stream is no request yet, or not known to be whole: its connection makes room for others like one without.
 struct Gathers<'t>(&'t Tally);
 
@@ -84,19 +65,19 @@ pub(super) async fn run(
     shared: Arc<Shared>,
     mut counted: Counted,
 ) {
-    let tally = counted.tally.clone();
+    let tally = counted.tally();
     let stopped = pin!(line.stopped());
     let mut stopped = Stopped { future: stopped, is_over: false };
     let timer = Timer::new();
-    counted.ended = match resolve(request, &line, &timer, &peer, &shared, &tally).await {
+    let ended = match resolve(request, &line, &timer, &peer, &shared, tally).await {
         Ok((request, stream)) => {
             let (parts, ()) = request.into_parts();
             let (respond, receive) = stream.split();
             let mut body = Body::new(receive, content_length(&parts.headers));
-            begin_body(&mut body, &parts, &timer, &tally).await;
+            begin_body(&mut body, &parts, &timer, tally).await;
             let mut side = Http3 {
                 peer: &peer,
-                tally: &tally,
+                tally,
                 timer,
                 head: Head::new(parts, body.is_ended()),
                 upload: Upload::new(body),
@@ -117,6 +98,7 @@ pub(super) async fn run(
             ended
         }
     };
+    counted.ended = ended;
     let write = shared.config.load().policy.timeouts.write;
     deliver(&line, &mut stopped, &quic, write).await;
 }
@@ -195,9 +177,9 @@ async fn resolve(
             line.put(&bare_answer(431)[..]);
             Err(Ended::Otherwise)
         }
-        Ok(Err(error @ StreamError::StreamError { .. })) => {
-            shared.tally().bad_request(400);
-            stray.failed(client, "HTTP/3", &error);
+        // By its code alone: the rest has what the client sent.
+        Ok(Err(StreamError::StreamError { code, .. })) => {
+            stray.broke(client, Protocol::Http3, &code);
             Err(Ended::Reset)
         }
         Ok(Err(_)) => {
@@ -213,6 +195,10 @@ async fn resolve(
 }
 
 /// The length that a request says its body has; one that makes no sense is found with the rest of the head.
+///
+/// Read as the head is that goes to the origin, without the white space that HTTP/3 does not forbid `h3` to take: what is read otherwise here is not
+/// counted, and the origin would take the rest for a request of its own.
 fn content_length(headers: &HeaderMap) -> Option<u64> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+    let digits = headers.get(CONTENT_LENGTH)?.as_bytes().trim_ascii();
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }

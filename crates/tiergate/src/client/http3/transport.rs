@@ -3,8 +3,9 @@
 //! Own code rather than the crate `h3-quinn`, which has no way to learn that a client has given up a request before
 //! something is written, cannot bound what `h3` holds, and panics if reading is stopped while it waits (docs/adr/0050).
 
-use super::frames::{Cut, Frames};
+use super::frames::{Cut, Frames, varint};
 use super::line::Line;
+use arrayvec::ArrayVec;
 use bytes::Bytes;
 use h3::error::Code;
 use h3::quic::{
@@ -14,7 +15,7 @@ use quinn::{ConnectionError, ReadError, VarInt, WriteError};
 use std::fmt;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 /// Bytes that a client's own streams (control, QPACK) may bring at first: settings and a few priorities.
@@ -46,6 +47,8 @@ pub(super) struct Transport {
     pub(super) rejects: bool,
     /// Bytes that the client's own streams may still bring.
     control_left: Arc<AtomicU64>,
+    /// A request's stream has ended within a frame, which ends the connection.
+    is_cut_off: Arc<AtomicBool>,
     headers_len_max: u64,
 }
 
@@ -60,8 +63,14 @@ impl Transport {
             accepted: None,
             rejects: false,
             control_left: Arc::new(AtomicU64::new(CONTROL_BYTES_MAX)),
+            is_cut_off: Arc::default(),
             headers_len_max: head_len_max.saturating_add(HEADERS_SLACK),
         }
+    }
+
+    /// Whether the connection has ended because one of its streams did within a frame.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.is_cut_off.load(Ordering::Relaxed)
     }
 
     /// The sending side of the stream that was accepted last.
@@ -92,7 +101,8 @@ impl quic::Connection<Bytes> for Transport {
         let stream = ready!(next.as_mut().poll(context));
         self.next_other = None;
         let stream = stream.map_err(lost)?;
-        let bound = Bound::Control(self.control_left.clone());
+        let (left, connection) = (self.control_left.clone(), self.connection.clone());
+        let bound = Bound::Own(Own { left, connection, kind: Kind::Unknown(ArrayVec::new()) });
         Poll::Ready(Ok(Receiver { stream, held: Bytes::new(), bound }))
     }
 
@@ -120,7 +130,8 @@ impl quic::Connection<Bytes> for Transport {
             let line = Arc::new(Line::new(send));
             self.accepted = Some(line.clone());
             let frames = Frames::new(self.headers_len_max);
-            let bound = Bound::Frames(frames, line.clone(), self.connection.clone());
+            let ending = Ending(self.connection.clone(), self.is_cut_off.clone());
+            let bound = Bound::Frames(frames, line.clone(), ending);
             let receiver = Receiver { stream: receive, held: Bytes::new(), bound };
             return Poll::Ready(Ok(Stream { sender: Sender { line, waits: true }, receiver }));
         }
@@ -276,10 +287,60 @@ pub(super) struct Receiver {
 
 enum Bound {
     /// A request's.
-    Frames(Frames, Arc<Line>, quinn::Connection),
+    Frames(Frames, Arc<Line>, Ending),
     /// One of the client's own.
-    Control(Arc<AtomicU64>),
+    Own(Own),
 }
+
+/// One of the client's own streams.
+struct Own {
+    /// Bytes that all of them may still bring.
+    left: Arc<AtomicU64>,
+    connection: quinn::Connection,
+    kind: Kind,
+}
+
+/// The type of a control stream (RFC 9114 §6.2.1).
+const CONTROL: u64 = 0;
+
+/// What it is, by its first number.
+enum Kind {
+    /// What has come of that.
+    Unknown(ArrayVec<u8, 8>),
+    /// The control stream, of which `h3` gets whole frames only: it would keep what comes for the rest of one.
+    Control(Frames),
+    Other,
+}
+
+impl Own {
+    /// What of the bytes is to be passed on next; `None`: more is needed.
+    fn cut(&mut self, held: &mut Bytes) -> Option<Result<Bytes, Failure>> {
+        if held.is_empty() {
+            return None;
+        }
+        if let Kind::Unknown(number) = &mut self.kind {
+            number.push(held[0]);
+            match varint(&mut &number[..]) {
+                None => {}
+                Some(CONTROL) => self.kind = Kind::Control(Frames::of_control()),
+                Some(_) => self.kind = Kind::Other,
+            }
+            return Some(Ok(held.split_to(1)));
+        }
+        let Kind::Control(frames) = &mut self.kind else { return Some(Ok(std::mem::take(held))) };
+        let code = match frames.cut(held) {
+            Cut::Part(part) => return Some(Ok(part)),
+            Cut::More => return None,
+            Cut::TooLong => Code::H3_EXCESSIVE_LOAD,
+            Cut::Malformed => Code::H3_FRAME_ERROR,
+        };
+        self.connection.close(number(code.value()), b"a frame of the control stream is malformed");
+        Some(Err(Failure::StreamTerminated { error_code: code.value() }))
+    }
+}
+
+/// What ends the connection of a stream that ends within a frame, and says why.
+struct Ending(quinn::Connection, Arc<AtomicBool>);
 
 impl Receiver {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
@@ -295,8 +356,11 @@ impl quic::RecvStream for Receiver {
     fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
         loop {
             match &mut self.bound {
-                Bound::Control(left) => {
-                    let left = left.clone();
+                Bound::Own(own) => {
+                    if let Some(part) = own.cut(&mut self.held) {
+                        return Poll::Ready(part.map(Some));
+                    }
+                    let left = own.left.clone();
                     let Some(chunk) = ready!(self.poll_chunk(context))? else {
                         return Poll::Ready(Ok(None));
                     };
@@ -306,7 +370,8 @@ impl quic::RecvStream for Receiver {
                         return Poll::Ready(Err(self.overdone()));
                     }
                     // A part of a datagram would keep all of it.
-                    return Poll::Ready(Ok(Some(Bytes::copy_from_slice(&chunk))));
+                    self.held = Bytes::copy_from_slice(&chunk);
+                    continue;
                 }
                 Bound::Frames(frames, line, _) => match frames.cut(&mut self.held) {
                     Cut::Part(part) => return Poll::Ready(Ok(Some(part))),
@@ -314,18 +379,21 @@ impl quic::RecvStream for Receiver {
                         line.refuse_head();
                         return Poll::Ready(Err(self.overdone()));
                     }
+                    Cut::Malformed => unreachable!("only of the control stream"),
                     Cut::More => {}
                 },
             }
             match ready!(self.poll_chunk(context))? {
                 Some(chunk) => self.held = chunk,
                 None => {
-                    let Bound::Frames(frames, _, connection) = &mut self.bound else {
+                    let Bound::Frames(frames, _, ending) = &mut self.bound else {
                         unreachable!("above")
                     };
                     if frames.is_cut_off() {
                         // RFC 9114 §7.1 has it end the connection. `h3` would panic when asked for the trailers.
                         let error_code = Code::H3_FRAME_ERROR.value();
+                        let Ending(connection, is_cut_off) = ending;
+                        is_cut_off.store(true, Ordering::Relaxed);
                         connection.close(number(error_code), b"a stream ends within a frame");
                         return Poll::Ready(Err(Failure::StreamTerminated { error_code }));
                     }

@@ -5,7 +5,7 @@ use super::incoming::Incoming;
 use crate::budget::Allowance;
 use crate::buffers::{self, Buffer, SMALL};
 use crate::origin::stream::OriginStream;
-use crate::request::fault::{Fault, TOO_LARGE};
+use crate::request::fault::{Fault, MALFORMED, TOO_LARGE};
 use crate::request::spool::Spool;
 use crate::timers::Timer;
 use bytes::{Buf, Bytes};
@@ -314,7 +314,7 @@ impl<B: Incoming> Upload<B> {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(trailers) => {
                     let trailers = trailers.map_err(failed)?;
-                    self.end(trailers.as_ref());
+                    self.end(trailers.as_ref())?;
                 }
             }
         }
@@ -325,6 +325,10 @@ impl<B: Incoming> Upload<B> {
         self.passed += data.len() as u64;
         if self.total_max > 0 && self.passed > self.total_max {
             return Err(TOO_LARGE);
+        }
+        // The protocol's side has looked at it already. Were it mistaken, the origin would take the rest for another request.
+        if self.len.is_some_and(|len| self.passed > len) {
+            return Err(MALFORMED);
         }
         // An empty frame would be the last chunk.
         if self.chunked && !data.is_empty() {
@@ -338,12 +342,15 @@ impl<B: Incoming> Upload<B> {
         Ok(())
     }
 
-    fn end(&mut self, trailers: Option<&HeaderMap>) {
+    fn end(&mut self, trailers: Option<&HeaderMap>) -> Result<(), Fault> {
         self.stage = Stage::Read;
+        if self.len.is_some_and(|len| self.passed < len) {
+            return Err(MALFORMED);
+        }
         if !self.chunked {
             // There is no room for trailers behind a body of known length; RFC 9110 §6.5.1 lets a
             // recipient drop them.
-            return;
+            return Ok(());
         }
         self.forget_written();
         self.lead.extend_from_slice(if self.in_chunk { b"\r\n0\r\n" } else { b"0\r\n" });
@@ -356,6 +363,7 @@ impl<B: Incoming> Upload<B> {
             }
         }
         self.lead.extend_from_slice(b"\r\n");
+        Ok(())
     }
 
     fn forget_written(&mut self) {

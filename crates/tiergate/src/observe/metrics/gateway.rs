@@ -85,6 +85,12 @@ impl Readings<'_> {
         .value(counters.sum(|it| &it.quic_retries));
         page.counter("proxy_headers_failed_total", "PROXY headers missing, malformed or late")
             .value(counters.sum(|it| &it.proxy_failed));
+        page.counter("protocol_errors_total", "Connections and requests that broke the protocol")
+            .each(by(
+                "protocol",
+                [Protocol::Http2, Protocol::Http3].map(Protocol::name),
+                counters.sums(|it| &it.protocol_errors),
+            ));
         page.counter("tunnels_opened_total", "Upgraded connections (WebSocket)")
             .value(counters.sum(|it| &it.tunnels_opened));
         page.gauge("tunnels_active", "Open upgraded connections").value(counters.tunnels_active());

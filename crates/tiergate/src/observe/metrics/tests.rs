@@ -112,6 +112,9 @@ pub(super) fn bytes(format: Format) -> Vec<u8> {
     counters.thread(0).request(Protocol::Http11);
     counters.thread(1).response(503);
     counters.thread(1).bad_request(431);
+    counters.thread(0).protocol_error(Protocol::Http2);
+    counters.thread(1).protocol_error(Protocol::Http3);
+    counters.thread(0).protocol_error(Protocol::Http3);
     for (thread, took) in [(0, Some(Duration::from_millis(20))), (1, None)] {
         let status = if took.is_some() { 200 } else { 503 };
         counters.thread(thread).answers.count(ClassId(1), status, took);
@@ -323,6 +326,8 @@ fn the_values_are_the_gate_s_own() {
         "tiergate_rule_unmatched_total 3",
         "tiergate_shed_fraction 0.0",
         r#"tiergate_bad_requests_total{code="431"} 1"#,
+        r#"tiergate_protocol_errors_total{protocol="HTTP/2.0"} 1"#,
+        r#"tiergate_protocol_errors_total{protocol="HTTP/3.0"} 2"#,
         r#"tiergate_http_responses_total{code_class="5xx"} 1"#,
         r#"tiergate_origin_up{server="10.0.0.5:8080"} 0"#,
         r#"tiergate_origin_connects_total{server="/run/app.sock"} 0"#,

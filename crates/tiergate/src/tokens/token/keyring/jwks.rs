@@ -28,7 +28,7 @@ struct Set {
 /// # Errors
 /// The file is no set, has a private key, or no key that can verify tokens.
 pub(super) fn read(file: &NamedFile, warnings: &mut Vec<String>) -> Result<Vec<Key>, String> {
-    let (text, readers) = secrets::read_public(file, FILE_LEN_MAX)?;
+    let (text, readers) = secrets::read_public(file, FILE_LEN_MAX, warnings)?;
     let shown = file.path.display();
     let set: Set = serde_json::from_str(&text).map_err(|cause| {
         format!("{shown}:{}: must be a JSON Web Key Set: {{\"keys\": […]}}", cause.line())

@@ -8,8 +8,8 @@ use jsonwebtoken::DecodingKey;
 ///
 /// # Errors
 /// The first key that is wrong, by its line.
-pub(super) fn read(file: &NamedFile, _: &mut Vec<String>) -> Result<Vec<Key>, String> {
-    let (text, _) = secrets::read_public(file, FILE_LEN_MAX)?;
+pub(super) fn read(file: &NamedFile, warnings: &mut Vec<String>) -> Result<Vec<Key>, String> {
+    let (text, _) = secrets::read_public(file, FILE_LEN_MAX, warnings)?;
     let shown = file.path.display();
     let mut keys = Vec::new();
     for Block { line, label, text } in blocks(&text) {
