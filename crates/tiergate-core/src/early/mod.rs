@@ -14,13 +14,19 @@
 //! | `heads` | which first requests are policed, by method and path |
 //! | `overload` | when the kernel polices at all |
 //! | `again` | when what the kernel has refused is tried again |
+//! | `ranges` | networks as ranges that do not overlap, for nftables |
+//! | `limit` | a bucket by the limits of nftables |
+//! | `pace` | how these follow a controller's rate |
 //!
 //! Source: Voigt B §3.1 (SYN policing by addresses and ports), Voigt D §2.4 (partitions). What may go early: ours.
 
 pub mod again;
 pub mod bucket;
 pub mod heads;
+pub mod limit;
 pub mod overload;
+pub mod pace;
+pub mod ranges;
 mod rules;
 
 pub use rules::Late;
