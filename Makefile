@@ -74,6 +74,7 @@ hostile: setup build ## Hostile clients and failing servers beside well-behaved 
 kernel-bench: setup ## Nanoseconds of what the programs in the kernel refuse, by the number of rules (as root)
 	TIERGATE_BENCH=1 $(CARGO) test --locked -p tiergate-kernel --lib costs -- --nocapture --test-threads 1
 	$(CARGO) test --locked -p tiergate-kernel --test http costs -- --ignored --nocapture
+	$(CARGO) test --locked -p tiergate-kernel --test nft costs -- --ignored --nocapture
 
 .PHONY: h2spec
 h2spec: setup build ## Conformance with HTTP/2, over TLS and without

@@ -53,6 +53,8 @@ pub enum Way {
     Generic,
     /// At the ingress of the interface.
     Ingress,
+    /// By rules of nftables, at the ingress of the interface.
+    Nftables,
 }
 
 impl Way {
@@ -62,6 +64,7 @@ impl Way {
             Way::Native => "native",
             Way::Generic => "generic",
             Way::Ingress => "ingress",
+            Way::Nftables => "nftables",
         }
     }
 }

@@ -22,6 +22,33 @@ pub enum Fault {
     /// No such interface.
     #[error("there is no interface {0:?} in this network namespace")]
     NoInterface(String),
+    /// nftables cannot be used.
+    #[error("nftables cannot be used: {}", explained(.0, "CAP_NET_ADMIN", NF_TABLES))]
+    Nftables(io::Error),
+    /// Rules of nftables cannot be put at an interface.
+    #[error("rules of nftables cannot be put at {interface}: {}", explained(.error, "CAP_NET_ADMIN", NF_TABLES))]
+    Hook {
+        /// At which.
+        interface: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// Rules of nftables are not taken.
+    #[error("the kernel does not take `{command}` of nftables: {error}")]
+    Rules {
+        /// The step of the transaction, of which nothing was done.
+        command: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// SYNs are policed neither by a program nor by nftables.
+    #[error("{ebpf}; {nftables}")]
+    Neither {
+        /// Why not by a program.
+        ebpf: Box<Fault>,
+        /// Why not by nftables.
+        nftables: Box<Fault>,
+    },
     /// A map cannot be changed or read.
     #[error("the program's map {map}: {error}")]
     Map {
@@ -32,10 +59,12 @@ pub enum Fault {
     },
 }
 
+const NF_TABLES: &str = "Linux 5.12 or later with CONFIG_NF_TABLES_INET";
+
 fn explained(error: &io::Error, rights: &str, kernel: &str) -> String {
     match error.raw_os_error() {
         Some(1 | 13) => format!("{error}; it needs {rights}"),
-        Some(22 | 95) => format!("{error}; it needs {kernel}"),
+        Some(22 | 93 | 95 | 97) => format!("{error}; it needs {kernel}"),
         Some(16 | 17) => format!("{error}; another program is there already"),
         _ => error.to_string(),
     }

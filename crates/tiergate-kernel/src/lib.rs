@@ -1,7 +1,7 @@
-//! The gate in the kernel: programs (eBPF, in C) that refuse before user space wakes, their loader and their maps.
+//! The gate in the kernel: programs (eBPF, in C) that refuse before user space wakes, their loader and their maps; and rules of nftables that police SYNs where programs cannot be had.
 //!
 //! What is refused is decided elsewhere ([`tiergate_core::early`]); this carries it out. Programs are attached by links that end with the process, however it ends: when the gateway is gone,
-//! everything passes, and nothing is left behind.
+//! everything passes, and nothing is left behind. So it is with the table of nftables, which belongs to a socket.
 //!
 //! | file | what it has |
 //! |---|---|
@@ -13,6 +13,8 @@
 //! | `buckets` | the buckets of a program |
 //! | `link` | attaching, by links |
 //! | `object` | loading the programs that the build has compiled |
+//! | `nft` | SYN policing by rules of nftables |
+//! | `interface` | interfaces by name |
 //! | `fault` | what may fail, and which right or tool it takes |
 //!
 //! Without clang at build time there are no programs ([`is_built`]), and loading says so.
@@ -25,10 +27,12 @@ mod counts;
 mod fault;
 #[cfg(feature = "load")]
 mod http;
+mod interface;
 #[cfg(feature = "load")]
 mod keys;
 #[cfg(feature = "load")]
 mod link;
+mod nft;
 #[cfg(feature = "load")]
 mod object;
 #[cfg(feature = "load")]
@@ -40,6 +44,7 @@ pub use counts::{BucketCounts, Service, Switches, SynCounts, Way};
 pub use fault::Fault;
 #[cfg(feature = "load")]
 pub use http::HttpGate;
+pub use nft::NftGate;
 #[cfg(feature = "load")]
 pub use syn::SynGate;
 

@@ -4,7 +4,7 @@
 
 use crate::counts::Way;
 use crate::fault::Fault;
-use std::ffi::CString;
+use crate::interface::interface_index;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -49,16 +49,6 @@ impl Links {
     pub(crate) fn interfaces(&self) -> impl Iterator<Item = (&str, Way)> {
         self.0.iter().map(|(name, link)| (&**name, link.way))
     }
-}
-
-/// The number of an interface of this network namespace.
-///
-/// # Errors
-/// There is none of that name.
-pub(crate) fn interface_index(name: &str) -> Result<i32, Fault> {
-    let missing = || Fault::NoInterface(name.to_owned());
-    let path = CString::new(name).map_err(|_| missing())?;
-    nix::net::if_::if_nametoindex(path.as_c_str()).map(|index| index as i32).map_err(|_| missing())
 }
 
 /// Attaches a program of XDP: native, or generic where the driver knows no other way. Any other fault is returned: it may pass, and generic would stay for good.

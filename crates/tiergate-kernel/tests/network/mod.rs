@@ -26,13 +26,19 @@ pub(crate) struct Network {
 impl Network {
     /// `None`, and says so, without the rights or the programs.
     pub(crate) fn start() -> Option<Network> {
-        static ALONE: Mutex<()> = Mutex::new(());
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let network = Network::without_programs()?;
         if let Err(fault @ (Fault::NotBuilt | Fault::Load(_))) = SynGate::load() {
             eprintln!("not tested: {fault}");
             return None;
         }
+        Some(network)
+    }
+
+    /// `None`, and says so, without the rights.
+    pub(crate) fn without_programs() -> Option<Network> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = |which| format!("tgkern{}-{number}{which}", std::process::id());
         let network = Network { client: name('c'), server: name('s'), _alone: alone };
