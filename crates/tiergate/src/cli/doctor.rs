@@ -179,6 +179,12 @@ fn as_table(
             capacity.processors
         );
     }
+    let [syns, requests] = in_kernel(machine).map(|it| match it {
+        "ebpf" => "by a program (eBPF)",
+        "nftables" => "by nftables",
+        _ => "by the gateway alone",
+    });
+    text += &format!("\nWith [kernel] SYNs are policed {syns}, and first requests {requests}.\n");
     text += "\nTried with the rights of this command; a gateway that runs as another user, or as a service, may have others.\n";
     if has_policy {
         text += "\nWhat the policy asks for\n";
@@ -190,6 +196,17 @@ fn as_table(
     text
 }
 
+/// What `[kernel]` would have: for SYNs and for first requests.
+fn in_kernel(machine: &[Finding]) -> [&'static str; 2] {
+    let works = |name| machine.iter().any(|it| it.name == name && it.fault.is_none());
+    let syns = match (works("kernel-syn"), works("kernel-nftables")) {
+        (true, _) => "ebpf",
+        (false, true) => "nftables",
+        (false, false) => "none",
+    };
+    [syns, if works("kernel-http") { "ebpf" } else { "none" }]
+}
+
 fn as_json(machine: &[Finding], asked: &[Finding], capacity: Option<Capacity>) -> Json {
     let list = |findings: &[Finding]| -> Vec<Json> {
         let one = |it: &Finding| json!({ "name": it.name, "for": it.what, "works": it.fault.is_none(), "missing": it.fault });
@@ -198,6 +215,10 @@ fn as_json(machine: &[Finding], asked: &[Finding], capacity: Option<Capacity>) -
     json!({
         "machine": list(machine),
         "policy": list(asked),
+        "kernel": {
+            "syns": in_kernel(machine)[0],
+            "requests": in_kernel(machine)[1],
+        },
         "reservations": capacity.map(|it| json!({ "processors": it.processors, "total": it.total() })),
     })
 }

@@ -13,11 +13,18 @@ use std::time::Duration;
 const INTERFACES_MAX: usize = 64;
 
 section! {
-    /// What the kernel refuses before the gateway sees it. Needs root, or `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_PERFMON`; without them, or on an
+    /// What the kernel refuses before the gateway sees it. Needs root, or `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_PERFMON`, or, by nftables, `CAP_NET_ADMIN` alone; without them, or on an
     /// interface that is missing, a warning says so and the gateway refuses by itself.
     pub(super) struct KernelKeys {
         /// The network interfaces that clients' packets come in by, such as `"eth0"`.
         interfaces: Vec<At<InterfaceName>> = one_or_many(INTERFACE, INTERFACES_MAX, "interfaces").needed("write interfaces = [\"eth0\"]");
+        /// What does it: `"ebpf"`: programs; `"nftables"`: a table of the gateway's own, which polices SYNs and judges no requests; `"auto"`: programs, or where they cannot be loaded or put at any of the interfaces, nftables.
+        /// Why: programs are exact also for shares of classes, and cost least.
+        mechanism: Mechanism = Choice(&[
+            ("auto", Mechanism::Auto),
+            ("ebpf", Mechanism::Ebpf),
+            ("nftables", Mechanism::Nftables),
+        ]).or("auto");
         /// Whether policers are enforced at the first packet (SYN) of connections while there is an overload: those that the client's address and the listener
         /// decide. A SYN without a token is dropped silently; `tiergate check` says which policers go early.
         police: bool = FLAG.or(true);
@@ -44,6 +51,17 @@ section! {
         /// Why: longer than people think before they go on; so that they get in again when their connection has timed out.
         let_in: Duration = TIME.or("5m");
     }
+}
+
+/// What polices in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// Programs, or else nftables.
+    Auto,
+    /// Programs.
+    Ebpf,
+    /// nftables.
+    Nftables,
 }
 
 /// What becomes of first requests without a token.
@@ -73,6 +91,8 @@ pub enum BlockInKernel {
 pub struct KernelSettings {
     /// Where clients' packets come in.
     pub interfaces: Vec<String>,
+    /// What does it.
+    pub mechanism: Mechanism,
     /// Whether it polices under overload.
     pub police: bool,
     /// What becomes of first requests without a token.
@@ -85,9 +105,16 @@ pub struct KernelSettings {
     pub let_in: Duration,
 }
 
+impl KernelSettings {
+    /// Whether it refuses by the first request of a connection: nftables does not.
+    pub fn judges_requests(&self) -> bool {
+        self.requests != RequestsInKernel::Pass && self.mechanism != Mechanism::Nftables
+    }
+}
+
 /// As it is meant.
 pub(super) fn kernel(At { value: raw, place }: At<KernelKeys>, has_blocks: bool) -> KernelSettings {
-    let KernelKeys { interfaces, police, requests, begin, block, let_in } = raw;
+    let KernelKeys { interfaces, mechanism, police, requests, begin, block, let_in } = raw;
     if begin == 0.0 {
         place.fault_at("begin", "must be more than 0%: with none refused there is no overload");
     }
@@ -98,12 +125,12 @@ pub(super) fn kernel(At { value: raw, place }: At<KernelKeys>, has_blocks: bool)
     if requests != RequestsInKernel::Pass && !police {
         place.fault_at("requests", "needs police = true");
     }
-    KernelSettings { interfaces, police, requests, begin, block, let_in }
+    KernelSettings { interfaces, mechanism, police, requests, begin, block, let_in }
 }
 
 /// For `tiergate check`: what is done where.
 pub(crate) fn words(settings: &KernelSettings) -> Vec<String> {
-    let KernelSettings { interfaces, police, requests, begin, block, let_in } = settings;
+    let KernelSettings { interfaces, mechanism, police, requests, begin, block, let_in } = settings;
     let on = interfaces.join(", ");
     let mut lines = vec![match police {
         true => format!(
@@ -112,8 +139,16 @@ pub(crate) fn words(settings: &KernelSettings) -> Vec<String> {
         ),
         false => format!("on {on}: no SYN is policed"),
     }];
+    lines.extend(match mechanism {
+        Mechanism::Auto => Some("by programs (eBPF); where there are none by nftables, which judges no requests and lets through more of policers with shares"),
+        Mechanism::Ebpf => None,
+        Mechanism::Nftables => Some("by nftables, which lets through more of policers with shares"),
+    }.map(str::to_owned));
     lines.extend(match requests {
         RequestsInKernel::Pass => None,
+        _ if !settings.judges_requests() => {
+            Some("nftables judges no first requests: the gateway refuses them".to_owned())
+        }
         RequestsInKernel::Answer => {
             Some("first requests without a token are answered by the kernel, 429".to_owned())
         }

@@ -4,7 +4,7 @@ pub use super::access_log::{AccessLog, LogFormat};
 pub use super::denial::Denial;
 pub use super::forwarding::{Buffering, Spooling};
 pub use super::identity::Identity;
-pub use super::kernel::{BlockInKernel, KernelSettings, RequestsInKernel};
+pub use super::kernel::{BlockInKernel, KernelSettings, Mechanism, RequestsInKernel};
 pub use super::lane::LaneSettings;
 pub use super::limits::Limits;
 pub use super::link::{Link, LinkInterface};

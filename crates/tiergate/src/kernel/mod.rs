@@ -1,14 +1,15 @@
 //! The kernel's part of the gate: SYNs that are dropped before a connection exists, and first requests that are answered before user space wakes.
 //!
 //! The core decides which policers go early and when ([`tiergate_core::early`]); `tiergate-kernel` carries it out. Here is what connects both to the gateway: the policy's rules become the program's,
-//! rates that controllers change are passed on, blocked clients are kept out, those in a session let in. Where a right, an interface or the program is missing, a warning says so once, and the
+//! rates that controllers change are passed on, blocked clients are kept out, those in a session let in. Where the program cannot be had, nftables polices SYNs; where a right, an interface or all of it is missing, a warning says so once, and the
 //! gateway refuses by itself.
 //!
 //! | file | what it has |
 //! |---|---|
 //! | `rules` | what of a policy goes early, for the program and in words |
 //! | `clients` | what the request path says of clients |
-//! | `programs` | the programs, and what they are given |
+//! | `gate` | what polices SYNs: a program, or nftables |
+//! | `programs` | the programs, and what they are given; which of the mechanisms is in force |
 //! | `task` | follows policy, overload and rates: its turns on the first thread, its system calls on threads apart |
 //! | `status` | what is in force, and what was counted |
 //! | `probe` | tries it for `tiergate doctor` |
@@ -20,6 +21,7 @@
 //! | the status | `/status` and metrics | the task |
 
 mod clients;
+mod gate;
 pub mod probe;
 mod programs;
 mod rules;

@@ -1,32 +1,30 @@
-//! Tries the programs for `tiergate doctor`: each is loaded, and attached in a network namespace that ends with the attempt.
+//! Tries the programs, and nftables, for `tiergate doctor`: each is loaded, and attached in a network namespace that ends with the attempt.
 
 use std::process::{Command, Stdio};
-use tiergate_kernel::{HttpGate, SynGate, is_built};
+use tiergate_kernel::{HttpGate, NftGate, SynGate};
 
 /// What `tiergate doctor` runs in the namespace: this program, with this word.
 const WORD: &str = "probe-kernel";
 /// The name of each, and what it is for.
-const PROGRAMS: [(&str, &str); 2] = [
+const MECHANISMS: [(&str, &str); 3] = [
     ("kernel-syn", "kernel: SYNs policed (XDP)"),
     ("kernel-http", "kernel: first requests policed (tcx)"),
+    ("kernel-nftables", "kernel: SYNs policed (nftables)"),
 ];
 
-/// What is missing for each of the programs; `None`: it works.
-type Found = [Option<String>; PROGRAMS.len()];
+/// What is missing for each of them; `None`: it works.
+type Found = [Option<String>; MECHANISMS.len()];
 
 /// Tries each where it is: name, what for, what is missing. Leaves nothing behind.
 pub fn in_scratch() -> impl Iterator<Item = (&'static str, &'static str, Option<String>)> {
-    // In a namespace that cannot be made nothing can be attached; but what may load a program of this kind may attach it, too.
-    let loaded = || [SynGate::load().err(), HttpGate::load().err()];
+    // In a namespace that cannot be made nothing can be attached; but what may load a program of this kind, or make a table, may attach it, too.
+    let loaded = || [SynGate::load().err(), HttpGate::load().err(), NftGate::load().err()];
     let found = attached().unwrap_or_else(|| loaded().map(|it| it.map(|it| it.to_string())));
-    PROGRAMS.into_iter().zip(found).map(|((name, what), fault)| (name, what, fault))
+    MECHANISMS.into_iter().zip(found).map(|((name, what), fault)| (name, what, fault))
 }
 
 /// In a namespace of its own; `None`: none can be made.
 fn attached() -> Option<Found> {
-    if !is_built() {
-        return None;
-    }
     let program = std::env::current_exe().ok()?;
     let mut command = Command::new("unshare");
     command.args(["--net", "--"]).arg(program).arg(WORD);
@@ -41,6 +39,8 @@ fn attached() -> Option<Found> {
 pub fn as_json() -> anyhow::Result<String> {
     let syn = SynGate::load().and_then(|mut gate| gate.attach("lo"));
     let http = HttpGate::load().and_then(|mut gate| gate.attach("lo"));
-    let found: Found = [syn.err(), http.err()].map(|it| it.map(|fault| fault.to_string()));
+    let nft = NftGate::load().and_then(|mut gate| gate.attach("lo"));
+    let found: Found =
+        [syn.err(), http.err(), nft.err()].map(|it| it.map(|fault| fault.to_string()));
     Ok(serde_json::to_string(&found)?)
 }

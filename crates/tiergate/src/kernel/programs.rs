@@ -1,8 +1,12 @@
-//! The programs that the policy asks for, and what they are given.
+//! The programs that the policy asks for, or what stands in for them, and what they are given.
 
+mod fallback;
+
+use super::gate::SynPolice;
 use super::rules::{early, heads, judged_services, services};
 use super::status::{KernelInterface, KernelPolicer, KernelRequests};
 use crate::config::meant::{BlockInKernel, KernelSettings, Policy, Refusal, RequestsInKernel};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 use tiergate_core::admit::bucket::Rate;
@@ -11,14 +15,21 @@ use tiergate_core::admit::retry::Bounds;
 use tiergate_core::early::Early;
 use tiergate_core::early::bucket::Wanted;
 use tiergate_core::early::heads::{self, Heads};
+use tiergate_core::early::pace::Pace;
 use tiergate_core::plan::Plan;
-use tiergate_kernel::{Fault, HttpGate, Service, Switches, SynCounts, SynGate};
+use tiergate_kernel::{Fault, HttpGate, Service, Switches, SynCounts};
 
 /// What is loaded.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
-    syn: Option<SynGate>,
+    syn: Option<SynPolice>,
     http: Option<HttpGate>,
+    /// Why SYNs are policed by nftables where the policy prefers a program.
+    not_ebpf: Option<String>,
+    /// Why the program for SYNs can be put at none of the interfaces.
+    shut_out: Option<String>,
+    /// The rates of limits of nftables.
+    paces: HashMap<PolicerId, Pace>,
     early: Early,
     heads: Heads,
     /// Whether the policy's rules are in the programs. If they are not, both are off.
@@ -50,7 +61,8 @@ impl Programs {
         rate: impl Fn(PolicerId) -> Option<Rate>,
     ) -> Result<(), Fault> {
         let wanted = |id| wanted(&policy.plan, id, rate(id));
-        let done = self.write_syn(settings, policy, here, wanted);
+        let done = self.load_syn(settings.mechanism);
+        let done = done.and_then(|()| self.write_syn(settings, policy, here, &rate));
         let done = done.and_then(|()| self.write_http(settings, policy, here, wanted));
         self.has_rules = done.is_ok();
         if let Err(fault) = done.and_then(|()| self.switch(settings, is_overload)) {
@@ -60,7 +72,13 @@ impl Programs {
         self.services = services(&policy.listeners, here);
         // What has no program is refused by the gateway; the other one polices.
         let missing = self.load_http(settings, policy, here, is_overload, wanted);
-        self.attach(settings).and(missing)
+        let done = match self.attach(settings) {
+            Err(fault) if self.is_shut_out(settings) => {
+                self.fall_back(fault, settings, policy, here, is_overload, &rate)
+            }
+            done => done,
+        };
+        done.and(missing)
     }
 
     fn write_syn(
@@ -68,14 +86,13 @@ impl Programs {
         settings: &KernelSettings,
         policy: &Policy,
         here: &[IpAddr],
-        wanted: impl Fn(PolicerId) -> Option<Wanted> + Copy,
+        rate: impl Fn(PolicerId) -> Option<Rate>,
     ) -> Result<(), Fault> {
         self.early = early(policy);
-        let syn = match &mut self.syn {
-            Some(syn) => syn,
-            none => none.insert(SynGate::load()?),
-        };
+        let rates = self.rates(&policy.plan, rate);
+        let Some(syn) = &mut self.syn else { return Ok(()) };
         syn.keep_at(&settings.interfaces);
+        let wanted = |id| wanted(&policy.plan, id, rates.get(&id).copied());
         syn.put_in_force(&self.early, &services(&policy.listeners, here), wanted)
     }
 
@@ -88,7 +105,7 @@ impl Programs {
         wanted: impl Fn(PolicerId) -> Option<Wanted> + Copy,
     ) -> Result<(), Fault> {
         self.heads = Heads::default();
-        if settings.requests == RequestsInKernel::Pass {
+        if !settings.judges_requests() {
             self.http = None;
         }
         let Some(http) = &mut self.http else { return Ok(()) };
@@ -113,7 +130,7 @@ impl Programs {
         is_overload: bool,
         wanted: impl Fn(PolicerId) -> Option<Wanted> + Copy,
     ) -> Result<(), Fault> {
-        if settings.requests == RequestsInKernel::Pass || self.http.is_some() {
+        if !settings.judges_requests() || self.http.is_some() {
             return Ok(());
         }
         self.http = Some(HttpGate::load()?);
@@ -125,10 +142,14 @@ impl Programs {
     /// Puts the programs at those interfaces of the policy that they are not at.
     pub(super) fn attach(&mut self, settings: &KernelSettings) -> Result<(), Fault> {
         let mut done = Ok(());
+        self.shut_out = None;
         // Each, whatever becomes of the others.
         for interface in &settings.interfaces {
             let syn = self.syn.as_mut().map(|it| it.attach(interface));
             let http = self.http.as_mut().map(|it| it.attach(interface));
+            if let Some(Err(fault @ Fault::Attach { .. })) = &syn {
+                self.shut_out = Some(fault.to_string());
+            }
             for attached in [syn, http].into_iter().flatten() {
                 done = done.and(attached.map(drop));
             }
@@ -136,10 +157,11 @@ impl Programs {
         done
     }
 
-    /// Switches both programs off, whatever was in force: every packet passes until the next attempt. One that cannot be switched off is taken away.
+    /// Switches both programs off, whatever was in force: every packet passes until the next attempt. One that cannot be switched off is taken away, as are rules of nftables.
     pub(super) fn fail_open(&mut self) {
         (self.early, self.heads, self.has_rules) = (Early::default(), Heads::default(), false);
-        if self.syn.as_mut().is_some_and(|it| it.switch(Switches::default()).is_err()) {
+        let off = Switches::default();
+        if self.syn.as_mut().is_some_and(|it| it.is_nft() || it.switch(off).is_err()) {
             self.syn = None;
         }
         if self.http.as_mut().is_some_and(|it| it.switch(false).is_err()) {
@@ -149,7 +171,7 @@ impl Programs {
 
     /// Whether all programs of the policy are loaded and have its rules.
     pub(super) fn has_rules(&self, settings: &KernelSettings) -> bool {
-        let has_http = self.http.is_some() || settings.requests == RequestsInKernel::Pass;
+        let has_http = self.http.is_some() || !settings.judges_requests();
         self.has_rules && has_http
     }
 
@@ -163,7 +185,7 @@ impl Programs {
         let all = settings.interfaces.len();
         let syn = self.syn.as_mut().is_some_and(|it| {
             it.keep_at(&settings.interfaces);
-            it.interfaces().count() == all
+            it.places() == all
         });
         let http = self.http.as_mut().is_none_or(|it| {
             it.keep_at(&settings.interfaces);
@@ -196,8 +218,10 @@ impl Programs {
         plan: &Plan,
         rate: impl Fn(PolicerId) -> Option<Rate>,
     ) -> Result<(), Fault> {
+        let rates = self.rates(plan, &rate);
         for id in &self.early.policers {
-            if let (Some(syn), Some(wanted)) = (&mut self.syn, wanted(plan, *id, rate(*id))) {
+            let wanted = wanted(plan, *id, rates.get(id).copied());
+            if let (Some(syn), Some(wanted)) = (&mut self.syn, wanted) {
                 syn.set_bucket(*id, wanted)?;
             }
         }
@@ -217,18 +241,18 @@ impl Programs {
     }
 
     /// Keeps a client out for a while; what fails here the gate does.
-    pub(super) fn block(&self, client: IpAddr, lasting: Duration) {
-        self.syn.iter().for_each(|syn| drop(syn.block(client, lasting)));
+    pub(super) fn block(&mut self, client: IpAddr, lasting: Duration) {
+        self.syn.iter_mut().for_each(|syn| drop(syn.block(client, lasting)));
     }
 
     /// Ends all blocks.
-    pub(super) fn unblock_all(&self) {
-        self.syn.iter().for_each(SynGate::unblock_all);
+    pub(super) fn unblock_all(&mut self) {
+        self.syn.iter_mut().for_each(SynPolice::unblock_all);
     }
 
     /// Whether there is anything to police, by a program that gets packets.
     pub(super) fn can_police(&self) -> bool {
-        let syn = self.syn.as_ref().is_some_and(|it| it.interfaces().next().is_some());
+        let syn = self.syn.as_ref().is_some_and(|it| it.places() > 0);
         let http = self.http.as_ref().is_some_and(|it| it.interfaces().next().is_some());
         let (early, heads) = (&self.early.policers, &self.heads.policers);
         self.has_rules && (syn && !early.is_empty() || http && !heads.is_empty())
@@ -239,10 +263,10 @@ impl Programs {
         (self.early.networks(), self.heads.listeners.iter().map(Vec::len).sum())
     }
 
-    /// What was counted. A system call for each policer and class.
-    pub(super) fn counts(&self, plan: &Plan) -> KernelCounts {
+    /// What was counted. A system call for each policer and class of a program; of nftables one for all.
+    pub(super) fn counts(&mut self, plan: &Plan) -> KernelCounts {
         KernelCounts {
-            total: self.syn.as_ref().and_then(|syn| syn.counts().ok()).unwrap_or_default(),
+            total: self.syn.as_mut().and_then(|syn| syn.counts().ok()).unwrap_or_default(),
             syns: self.syns(plan),
             requests: self.requests(plan),
         }
@@ -253,7 +277,7 @@ impl Programs {
         let Some(syn) = &self.syn else { return all };
         for id in &self.early.policers {
             let Some(settings) = plan.policer(*id) else { continue };
-            for (key, counts) in syn.bucket_counts(*id).unwrap_or_default() {
+            for (key, counts) in syn.bucket_counts(*id) {
                 let class = key.and_then(|key| {
                     let share = settings.shares.iter().find(|it| it.class.index() as u64 == key)?;
                     Some(plan.class(share.class)?.name.clone())
@@ -283,8 +307,7 @@ impl Programs {
     /// The interfaces of the policy, and which way the programs are there.
     pub(super) fn interfaces(&self, settings: &KernelSettings) -> Vec<KernelInterface> {
         let way = |name: &str| {
-            let mut all = self.syn.iter().flat_map(|syn| syn.interfaces());
-            all.find(|(it, _)| *it == name).map(|(_, way)| way.name().to_owned())
+            self.syn.as_ref().and_then(|syn| syn.way(name)).map(|way| way.name().to_owned())
         };
         let ingress = |name: &str| {
             self.http.iter().flat_map(|http| http.interfaces()).any(|(it, _)| it == name)
@@ -347,7 +370,7 @@ mod tests {
     fn rules_that_cannot_be_written_leave_no_former_ones_in_force() {
         let policy = "[[listener]]\naddress = \"0.0.0.0:80\"\n[origin]\nservers = [\"127.0.0.1:1\"]\n\
              [[rule]]\nclient = \"10.0.0.0/8\"\npolice = { rate = \"1/s\", burst = 5 }\n\
-             [kernel]\ninterfaces = [\"nowhere\"]\n";
+             [kernel]\nmechanism = \"ebpf\"\ninterfaces = [\"nowhere\"]\n";
         let policy = crate::config::parse(policy, "policy.toml").expect("a policy");
         let settings = policy.kernel.clone().expect("it has them");
         let mut programs = Programs::default();

@@ -50,7 +50,7 @@ fn unjudged(policy: &Policy, listener: &Listener) -> Option<&'static str> {
 
 /// The listeners whose first requests the kernel judges: they accept connections with their first data.
 pub(crate) fn deferred(policy: &Policy) -> Vec<SocketAddr> {
-    let judges = |it: &KernelSettings| it.police && it.requests != RequestsInKernel::Pass;
+    let judges = |it: &KernelSettings| it.police && it.judges_requests();
     if !policy.kernel.as_ref().is_some_and(judges) {
         return Vec::new();
     }
@@ -101,10 +101,8 @@ pub(crate) fn check_words(policy: &Policy) -> Vec<String> {
         return Vec::new();
     }
     let early = early(policy);
-    let by_request = match policy.kernel.as_ref().map(|it| it.requests) {
-        None | Some(RequestsInKernel::Pass) => Heads::default(),
-        Some(_) => heads(policy),
-    };
+    let judges = policy.kernel.as_ref().is_some_and(KernelSettings::judges_requests);
+    let by_request = if judges { heads(policy) } else { Heads::default() };
     let name = |id: PolicerId| policy.plan.policer(id).map_or("", |it| it.name.as_str());
     let stage = |stage: Stage| match stage {
         Stage::Early => "goes early".to_owned(),
@@ -132,7 +130,7 @@ pub(crate) fn check_words(policy: &Policy) -> Vec<String> {
     if lines.is_empty() {
         lines.push("no policer: nothing is policed early".to_owned());
     }
-    if policy.kernel.as_ref().is_some_and(|it| it.requests != RequestsInKernel::Pass) {
+    if judges {
         let of = |it: &Listener| {
             let why = unjudged(policy, it)?;
             Some(format!("listener {}: first requests are not judged: {why}", it.address))
@@ -164,6 +162,9 @@ pub(crate) fn explain_words(policy: &Policy, view: &RequestView<'_>, found: &Mat
             "\nPoliced at the first request of its connection, by the kernel, under overload ({} refused by policers); and again by the gateway\n",
             crate::config::show::share(kernel.begin)
         ),
+        None if kernel.requests != RequestsInKernel::Pass && !kernel.judges_requests() => {
+            "\nPoliced by the gateway alone: its first packet does not decide it, and nftables judges no requests\n".to_owned()
+        }
         None => {
             "\nPoliced by the gateway alone: what the kernel sees does not decide it\n".to_owned()
         }
@@ -172,7 +173,7 @@ pub(crate) fn explain_words(policy: &Policy, view: &RequestView<'_>, found: &Mat
 
 /// Whether the kernel polices it by its head.
 fn is_by_request(policy: &Policy, view: &RequestView<'_>, found: &Match) -> bool {
-    if policy.kernel.as_ref().is_none_or(|it| it.requests == RequestsInKernel::Pass) {
+    if !policy.kernel.as_ref().is_some_and(KernelSettings::judges_requests) {
         return false;
     }
     let heads = heads(policy);
@@ -220,6 +221,21 @@ mod tests {
              [kernel]\ninterfaces = [\"lo\"]\n{rest}"
         );
         crate::config::parse(&text, "policy.toml").expect("a policy")
+    }
+
+    #[test]
+    fn nftables_judges_no_first_requests() {
+        let policy = policy("requests = \"answer\"\nmechanism = \"nftables\"\n");
+        assert!(deferred(&policy).is_empty());
+        let words = check_words(&policy).join("\n");
+        assert!(
+            words.contains("stays with the gateway") && !words.contains("goes early"),
+            "{words}"
+        );
+        let settings = policy.kernel.as_ref().expect("it has them");
+        let words = crate::config::kernel::words(settings).join("\n");
+        assert!(words.contains("nftables judges no first requests"), "{words}");
+        assert!(!words.contains("answered by the kernel"), "{words}");
     }
 
     #[test]

@@ -7,6 +7,12 @@ use serde::{Deserialize, Serialize};
 pub struct KernelStatus {
     /// The interfaces of the policy.
     pub interfaces: Vec<KernelInterface>,
+    /// What polices SYNs: `ebpf`, `nftables`, or `none`: the gateway alone.
+    #[serde(default)]
+    pub mechanism: String,
+    /// Why nftables stands in for the program (eBPF); absent: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_ebpf: Option<String>,
     /// What is missing, and what to do; absent: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
@@ -36,7 +42,7 @@ pub struct KernelStatus {
 pub struct KernelInterface {
     /// Its name.
     pub name: String,
-    /// `native` or `generic`; absent: the program is not there.
+    /// `native`, `generic` or `nftables`; absent: SYNs are not policed there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way: Option<String>,
     /// Whether the program that judges requests is there.

@@ -62,6 +62,10 @@ struct Kernel {
     fault: Option<String>,
     /// When that is tried again.
     again: Again,
+    /// What was last said of why nftables stands in for the program.
+    not_ebpf: Option<String>,
+    /// When the program is tried again.
+    better: Again,
     /// Whether it was last said that the kernel polices.
     is_policing: bool,
     turns: u32,
@@ -78,6 +82,8 @@ impl Default for Kernel {
             generation: None,
             fault: None,
             again: Again::default(),
+            not_ebpf: None,
+            better: Again::default(),
             is_policing: false,
             turns: 0,
         }
@@ -210,6 +216,7 @@ impl Kernel {
 
     /// Tries again what has failed, when it is time: rules if they are not there, else attaching alone. Rules are also written when the listeners' addresses have changed.
     fn mend(&mut self, shared: &Shared, settings: &KernelSettings, config: &Config, now: Moment) {
+        self.improve(shared, settings, config, now);
         let is_elsewhere = self.programs.is_elsewhere(&config.policy, &self.here);
         let has_rules = self.programs.has_rules(settings) && !is_elsewhere;
         let is_whole = self.programs.is_attached(settings) && has_rules;
@@ -224,10 +231,32 @@ impl Kernel {
                     Ok(()) => self.again.succeeded(),
                     Err(_) => self.again.failed(now),
                 }
-                done
+                match self.programs.is_shut_out(settings) {
+                    true => self.put_in_force(shared, settings, config),
+                    false => done,
+                }
             }
         };
         self.say(done);
+    }
+
+    /// Tries the program again where nftables stands in for it, when it is time.
+    fn improve(
+        &mut self,
+        shared: &Shared,
+        settings: &KernelSettings,
+        config: &Config,
+        now: Moment,
+    ) {
+        if !self.programs.is_second_best() || !self.better.is_due(now) {
+            return;
+        }
+        let rate = |id| shared.door.gate().policer_rate(id);
+        let (policy, is_overload) = (&config.policy, self.overload.is_on());
+        match self.programs.try_ebpf(settings, policy, &self.here, is_overload, rate) {
+            true => self.better.succeeded(),
+            false => self.better.failed(now),
+        }
     }
 
     /// Which addresses this machine has; those of before, if it does not say.
@@ -239,6 +268,7 @@ impl Kernel {
 
     /// Says what is missing, once.
     fn say(&mut self, done: Result<(), Fault>) {
+        self.say_mechanism();
         let fault = done.err().map(|fault| fault.to_string());
         if fault == self.fault {
             return;
@@ -252,8 +282,22 @@ impl Kernel {
         self.fault = fault;
     }
 
+    /// Says when nftables stands in for the program, and when it does no more.
+    fn say_mechanism(&mut self) {
+        let not_ebpf = self.programs.not_ebpf().map(str::to_owned);
+        if not_ebpf == self.not_ebpf {
+            return;
+        }
+        match &not_ebpf {
+            Some(why) => tracing::warn!("kernel: SYNs are policed by nftables: {why}"),
+            None => tracing::info!("kernel: SYNs are no more policed by nftables"),
+        }
+        self.not_ebpf = not_ebpf;
+    }
+
     /// Says when policing has begun or ended, and shows what there is.
     fn show(&mut self, shared: &Shared, settings: &KernelSettings) {
+        self.say_mechanism();
         let is_overload = self.overload.is_on();
         let is_policing = settings.police && is_overload && self.programs.can_police();
         match (std::mem::replace(&mut self.is_policing, is_policing), is_policing) {
@@ -270,6 +314,8 @@ impl Kernel {
         let KernelCounts { total, syns, requests } = &self.counts;
         shared.kernel.set_status(Some(KernelStatus {
             interfaces: self.programs.interfaces(settings),
+            mechanism: self.programs.mechanism().to_owned(),
+            not_ebpf: self.not_ebpf.clone(),
             fault: self.fault.clone(),
             policing: is_policing,
             networks,

@@ -4,6 +4,7 @@
 #[allow(dead_code, reason = "this test uses a part of it")]
 #[path = "../../../tiergate-kernel/tests/network/mod.rs"]
 mod network;
+mod nft;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -36,20 +37,28 @@ struct Gateway<'n> {
     network: &'n Network,
     process: Process,
     policy: PathBuf,
-    _folder: TempDir,
+    folder: TempDir,
     origin: Origin,
 }
 
 impl<'n> Gateway<'n> {
     fn start(network: &'n Network, tables: &str) -> Self {
+        Self::with_rights(network, tables, "+all")
+    }
+
+    /// One that has these rights, as `setpriv` reads them.
+    fn with_rights(network: &'n Network, tables: &str, rights: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let policy = folder.path().join("policy.toml");
         let origin = network.on_server(Origin::echo);
         std::fs::write(&policy, text(&origin, tables)).expect("a folder of our own");
-        let mut command = network.server_command(Path::new(env!("CARGO_BIN_EXE_tiergate")));
+        let mut command = network.server_command(Path::new("setpriv"));
+        command.arg(format!("--bounding-set={rights}")).arg(env!("CARGO_BIN_EXE_tiergate"));
         command.arg("run").arg(&policy).stdin(Stdio::null());
+        let log = std::fs::File::create(folder.path().join("log")).expect("a folder of our own");
+        command.stderr(log);
         let process = Process::start(&mut command);
-        let gateway = Gateway { network, process, policy, _folder: folder, origin };
+        let gateway = Gateway { network, process, policy, folder, origin };
         eventually("it serves", || {
             network.on_server(|| Client::try_connect(ADMIN.parse().expect("an address")).is_ok())
         });
@@ -67,6 +76,11 @@ impl<'n> Gateway<'n> {
         self.network.on_server(|| {
             Client::connect(ADMIN.parse().expect("an address")).get_local("/metrics").text()
         })
+    }
+
+    /// What it has logged.
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).expect("it is there")
     }
 
     fn reload(&self, tables: &str) {

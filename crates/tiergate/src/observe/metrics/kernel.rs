@@ -15,6 +15,9 @@ impl Readings<'_> {
         .each(
             interfaces.map(|it| ([("interface", it.name.as_str())], u32::from(it.way.is_some()))),
         );
+        let mechanisms = ["ebpf", "nftables", "none"];
+        page.gauge("kernel_mechanism", "What polices SYNs in the kernel")
+            .each(mechanisms.map(|it| ([("mechanism", it)], u32::from(kernel.mechanism == it))));
         page.gauge("kernel_policing", "Whether the kernel polices SYNs now")
             .value(u32::from(kernel.policing));
         page.counter("kernel_syns_total", "SYNs to our listeners while the kernel refused any")

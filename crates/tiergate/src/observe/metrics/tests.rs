@@ -80,6 +80,7 @@ pub(super) fn bytes(format: Format) -> Vec<u8> {
             way: Some("native".to_owned()),
             ingress: true,
         }],
+        mechanism: "ebpf".to_owned(),
         policing: true,
         seen: 9,
         let_in: 1,

@@ -1,0 +1,124 @@
+//! Which mechanism polices SYNs: the program, or rules of nftables where it cannot be had. What is first in the policy's order, and there, is in force; the others are tried again.
+
+use super::Programs;
+use crate::clock;
+use crate::config::meant::{KernelSettings, Mechanism, Policy};
+use crate::kernel::gate::SynPolice;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use tiergate_core::admit::bucket::Rate;
+use tiergate_core::admit::policer::PolicerId;
+use tiergate_core::early::pace::Pace;
+use tiergate_core::plan::Plan;
+use tiergate_kernel::Fault;
+
+impl Programs {
+    /// Loads what polices SYNs, unless it is there.
+    pub(super) fn load_syn(&mut self, mechanism: Mechanism) -> Result<(), Fault> {
+        // A policy that has just begun to prefer the program is given the choice.
+        let is_free = mechanism != Mechanism::Auto || self.not_ebpf.is_some();
+        let stays = |it: &SynPolice| it.suits(mechanism) && (is_free || !it.is_nft());
+        if self.syn.as_ref().is_some_and(stays) {
+            // What was preferred may be so no more.
+            self.not_ebpf = self.not_ebpf.take().filter(|_| mechanism == Mechanism::Auto);
+            return Ok(());
+        }
+        // Not both at a time.
+        (self.syn, self.not_ebpf, self.shut_out) = (None, None, None);
+        let (syn, not_ebpf) = SynPolice::load(mechanism)?;
+        (self.syn, self.not_ebpf) = (Some(syn), not_ebpf);
+        Ok(())
+    }
+
+    /// The rates that are to be in force at first packets; those of nftables follow with care.
+    pub(super) fn rates(
+        &mut self,
+        plan: &Plan,
+        rate: impl Fn(PolicerId) -> Option<Rate>,
+    ) -> HashMap<PolicerId, Rate> {
+        let (is_paced, now) = (self.syn.as_ref().is_some_and(SynPolice::is_nft), clock::now());
+        let policers = &self.early.policers;
+        self.paces.retain(|id, _| policers.contains(id));
+        let mut rates = HashMap::new();
+        for id in policers {
+            let Some(most) = plan.policer(*id).map(|it| it.rate) else { continue };
+            let wanted = rate(*id).unwrap_or(most);
+            let pace = self.paces.entry(*id).or_insert_with(|| Pace::new(now, wanted, most));
+            let paced = pace.follow(now, wanted, most);
+            rates.insert(*id, if is_paced { paced } else { wanted });
+        }
+        rates
+    }
+
+    /// Whether the program for SYNs can be put at no interface, and others may police.
+    pub(in crate::kernel) fn is_shut_out(&self, settings: &KernelSettings) -> bool {
+        let is_ebpf = self.syn.as_ref().is_some_and(|it| !it.is_nft() && it.places() == 0);
+        settings.mechanism == Mechanism::Auto && is_ebpf && self.shut_out.is_some()
+    }
+
+    /// Has nftables police in the place of a program that can be put nowhere; without it the program stays, for the next attempt.
+    pub(super) fn fall_back(
+        &mut self,
+        fault: Fault,
+        settings: &KernelSettings,
+        policy: &Policy,
+        here: &[IpAddr],
+        is_overload: bool,
+        rate: impl Fn(PolicerId) -> Option<Rate>,
+    ) -> Result<(), Fault> {
+        let nft = SynPolice::nft().map_err(|nftables| Fault::Neither {
+            ebpf: Box::new(fault),
+            nftables: Box::new(nftables),
+        })?;
+        (self.syn, self.not_ebpf) = (Some(nft), self.shut_out.take());
+        let done = self.write_syn(settings, policy, here, rate);
+        let done = done.and_then(|()| self.switch(settings, is_overload));
+        done.inspect_err(|_| self.fail_open())?;
+        self.attach(settings)
+    }
+
+    /// Whether nftables polices because the program could not be had.
+    pub(in crate::kernel) fn is_second_best(&self) -> bool {
+        self.has_rules && self.not_ebpf.is_some()
+    }
+
+    /// Goes over to the program, if it can be had by now, at as many interfaces: then nothing of nftables is left.
+    pub(in crate::kernel) fn try_ebpf(
+        &mut self,
+        settings: &KernelSettings,
+        policy: &Policy,
+        here: &[IpAddr],
+        is_overload: bool,
+        rate: impl Fn(PolicerId) -> Option<Rate>,
+    ) -> bool {
+        let Ok(mut syn) = SynPolice::ebpf() else { return false };
+        let places = settings.interfaces.iter().filter(|it| syn.attach(it).is_ok()).count();
+        let former = self.syn.take();
+        if places == 0 || places < former.as_ref().map_or(0, SynPolice::places) {
+            self.syn = former;
+            return false;
+        }
+        self.syn = Some(syn);
+        let done = self.write_syn(settings, policy, here, rate);
+        if done.and_then(|()| self.switch(settings, is_overload)).is_err() {
+            self.syn = former;
+            return false;
+        }
+        self.not_ebpf = None;
+        true
+    }
+
+    /// Which mechanism polices SYNs: `ebpf`, `nftables`, or `none`.
+    pub(in crate::kernel) fn mechanism(&self) -> &'static str {
+        match self.syn.as_ref().filter(|it| self.has_rules && it.places() > 0) {
+            Some(it) if it.is_nft() => "nftables",
+            Some(_) => "ebpf",
+            None => "none",
+        }
+    }
+
+    /// Why it is nftables where the policy prefers a program.
+    pub(in crate::kernel) fn not_ebpf(&self) -> Option<&str> {
+        self.not_ebpf.as_deref()
+    }
+}
