@@ -122,3 +122,29 @@ impl Programs {
         self.not_ebpf.as_deref()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Needs root's rights; without them it says so and tests nothing.
+    #[test]
+    fn rates_of_nftables_follow_with_care_and_others_exactly() {
+        let policy = "[[listener]]\naddress = \"0.0.0.0:80\"\n[origin]\nservers = [\"127.0.0.1:1\"]\n\
+             [[rule]]\nclient = \"10.0.0.0/8\"\npolice = { rate = \"100/s\", burst = 5 }\n";
+        let policy = crate::config::parse(policy, "policy.toml").expect("a policy");
+        let mut programs = Programs { early: super::super::early(&policy), ..Programs::default() };
+        let id = programs.early.policers[0];
+        let at = |programs: &mut Programs, rate| {
+            programs.rates(&policy.plan, |_| Some(Rate::per_second(rate)))[&id]
+        };
+        assert_eq!(at(&mut programs, 40), Rate::per_second(40), "a program");
+        programs.syn = match SynPolice::nft() {
+            Ok(nft) => Some(nft),
+            Err(fault) => return eprintln!("not tested: {fault}"),
+        };
+        programs.paces.clear();
+        let rates = [40, 42, 38, 60, 100, 99].map(|rate| at(&mut programs, rate));
+        assert_eq!(rates, [44, 44, 44, 66, 100, 100].map(Rate::per_second));
+    }
+}
