@@ -70,6 +70,11 @@ patience: setup build ## Goodput of clients that give up, without and with typed
 hostile: setup build ## Hostile clients and failing servers beside well-behaved clients, with HAProxy and nginx; ONLY=case, ROUNDS=n
 	@scripts/hostile.py $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
+.PHONY: instructions
+instructions: build ## Instructions per request, counted by callgrind, against those that are kept (scripts/instructions.json)
+	@scripts/setup.sh "valgrind valgrind"
+	@scripts/instructions.py
+
 .PHONY: kernel-bench
 kernel-bench: setup ## Nanoseconds of what the programs in the kernel refuse, by the number of rules (as root)
 	TIERGATE_BENCH=1 $(CARGO) test --locked -p tiergate-kernel --lib costs -- --nocapture --test-threads 1

@@ -45,7 +45,8 @@ def answers(port, within=10):
 class Program:
     """A program of ours, ended with its children when it goes out of scope."""
 
-    def __init__(self, words, port, folder, files=None):
+    def __init__(self, words, port, folder, files=None, within=10):
+        self.within = within
         self.log = open(os.path.join(folder, f"{port}.log"), "wb")
         if files:
             words = ["prlimit", f"--nofile={files}:{files}", *words]
@@ -54,7 +55,7 @@ class Program:
 
     def __enter__(self):
         try:
-            answers(self.port)
+            answers(self.port, self.within)
         except SystemExit as error:
             self.__exit__()
             with open(self.log.name, errors="replace") as said:
