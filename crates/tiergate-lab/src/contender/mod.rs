@@ -45,6 +45,8 @@ pub(crate) enum Contender {
     Syn,
     /// The same, whose kernel resets connections by their first request. Only where an experiment names it.
     Head,
+    /// The same without the kernel: the gateway alone refuses. Only where an experiment names it.
+    User,
     /// The same with a feature switched off: what a promise is worth. Only where promises are checked for that.
     Off,
     /// HAProxy.
@@ -92,6 +94,7 @@ impl Contender {
                 | Self::Rate
                 | Self::Syn
                 | Self::Head
+                | Self::User
                 | Self::Off
         )
     }
@@ -123,6 +126,7 @@ impl Contender {
                 "Tiergate whose kernel looks at the first request of a connection, and resets it if it \
                  finds no token: Voigt's HTTP-header control"
             }
+            Self::User => "Tiergate that refuses by itself alone: the same without the kernel",
             Self::Off => "Tiergate with the same configuration, a feature switched off",
             Self::Haproxy => {
                 "HAProxy: server maxconn, priority queue (set-priority-class), timeout queue, \
@@ -220,6 +224,7 @@ impl Contender {
             | Self::Rate
             | Self::Syn
             | Self::Head
+            | Self::User
             | Self::Off => {
                 include_str!("../../peers/lab/tiergate.toml")
             }
@@ -312,7 +317,7 @@ mod tests {
             assert!(!contender.about().is_empty() && !contender.about().contains('\n'));
         }
         assert!(Contender::parse("varnish").unwrap_err().contains(
-            "none, tiergate, fifo, fixed, estimate, pool, rate, syn, head, off, haproxy"
+            "none, tiergate, fifo, fixed, estimate, pool, rate, syn, head, user, off, haproxy"
         ));
     }
 

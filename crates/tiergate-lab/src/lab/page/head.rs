@@ -46,7 +46,7 @@ pub(super) fn head(results: &Results) -> String {
 }
 
 /// Contenders that are no programs of others.
-const VARIANTS: [&str; 4] = ["fifo", "fixed", "estimate", "none"];
+const VARIANTS: [&str; 7] = ["fifo", "fixed", "estimate", "syn", "head", "user", "none"];
 
 /// Contenders other than Tiergate, in the order of their first appearance; nothing in front last.
 fn peers(results: &Results) -> Vec<&str> {
