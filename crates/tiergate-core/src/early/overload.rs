@@ -3,6 +3,7 @@
 //! A dropped SYN tells the client nothing; a refusal says why and for how long. So the gateway refuses as long as that is little beside what it serves. Only when, for some windows
 //! one after the other, those that policers refuse are more than a share of what comes does the kernel police, too. What it drops counts as refused: otherwise its own success would turn it off.
 //! Refusals for want of capacity do not begin it: dropping more would serve nobody sooner, and would be of SYNs whose tokens were spent on requests that the queue refused.
+//! A flood of SYNs brings no request that could be refused. So SYNs for which the system's own queue had no room, and of whose clients nothing more came, count as refused, too.
 //! It stops when for a longer time hardly anything is refused or dropped.
 //!
 //! Source: Voigt D §3.2 (SYN policing begins only where control by resource does not suffice), Voigt B §4.5 (the cheapest refusal at the highest load). Shares and hysteresis: ours.
@@ -31,6 +32,8 @@ pub struct Counted {
     pub refused: u64,
     /// SYNs and first requests that the kernel refused for want of a token.
     pub dropped: u64,
+    /// SYNs that found the system's queue full, less those whose clients got a connection all the same.
+    pub unqueued: u64,
 }
 
 impl Counted {
@@ -87,8 +90,8 @@ impl Overload {
         self.since = Some((now, counted));
         // Another gate counts from zero.
         let of = |it: fn(&Counted) -> u64| it(&counted).saturating_sub(it(&before));
-        let dropped = of(|it| it.dropped);
-        let [came, refused] = [of(|it| it.arrived) + dropped, of(|it| it.refused) + dropped];
+        let early = of(|it| it.dropped) + of(|it| it.unqueued);
+        let [came, refused] = [of(|it| it.arrived) + early, of(|it| it.refused) + early];
         let part = if came == 0 { 0.0 } else { refused as f64 / came as f64 };
         let is_overload = refused >= REFUSED_MIN && part >= self.share;
         let is_over = refused < REFUSED_MIN / 10 || part < self.share * END_PART;
@@ -145,7 +148,7 @@ mod tests {
             counted.add(1000, refused);
             it.observe(Moment::from_millis(second * 1000), counted);
         }
-        assert_eq!(counted, Counted { arrived: 20_000, refused: 20 * 190, dropped: 0 });
+        assert_eq!(counted, Counted { arrived: 20_000, refused: 20 * 190, ..Counted::default() });
         assert!(!it.is_on());
         // Half as much again by policers does.
         for second in 20..24 {
@@ -153,6 +156,26 @@ mod tests {
             it.observe(Moment::from_millis(second * 1000), counted);
         }
         assert!(it.is_on());
+    }
+
+    #[test]
+    fn a_flood_that_brings_no_request_begins_it_and_what_is_dropped_of_it_keeps_it() {
+        let (mut it, mut counted) = (Overload::new(0.2), Counted::default());
+        let mut seconds = |count, unqueued, dropped| {
+            for _ in 0..count {
+                counted.arrived += 1000;
+                counted.unqueued += unqueued;
+                counted.dropped += dropped;
+                let now = Moment::from_millis(counted.arrived);
+                it.observe(now, counted);
+            }
+            it.is_on()
+        };
+        assert!(!seconds(20, 200, 0), "a sixth of what comes");
+        assert!(!seconds(2, 300_000, 0));
+        assert!(seconds(1, 300_000, 0));
+        assert!(seconds(60, 0, 300_000), "the queue has room now, thanks to it");
+        assert!(!seconds(10, 0, 0));
     }
 
     #[test]
@@ -166,7 +189,7 @@ mod tests {
     #[test]
     fn counters_that_begin_anew_and_early_timers_do_no_harm() {
         let mut it = Overload::new(0.2);
-        let all = |number| Counted { arrived: number, refused: number, dropped: 0 };
+        let all = |number| Counted { arrived: number, refused: number, ..Counted::default() };
         for millis in 0..2000 {
             assert_eq!(it.observe(Moment::from_millis(millis), all(millis * 1000)), None);
         }

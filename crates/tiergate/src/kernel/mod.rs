@@ -11,6 +11,7 @@
 //! | `gate` | what polices SYNs: a program, or nftables |
 //! | `programs` | the programs, and what they are given; which of the mechanisms is in force |
 //! | `task` | follows policy, overload and rates: its turns on the first thread, its system calls on threads apart |
+//! | `unqueued` | SYNs for which the system's own queue had no room |
 //! | `status` | what is in force, and what was counted |
 //! | `probe` | tries it for `tiergate doctor` |
 //!
@@ -27,6 +28,7 @@ mod programs;
 mod rules;
 mod status;
 mod task;
+mod unqueued;
 
 pub use clients::Clients;
 pub(crate) use rules::{check_words, deferred, explain_words};

@@ -2,6 +2,7 @@
 
 use super::programs::{KernelCounts, Programs};
 use super::status::KernelStatus;
+use super::unqueued;
 use crate::clock;
 use crate::config::meant::{BlockInKernel, KernelSettings};
 use crate::door::BlockNews;
@@ -200,6 +201,8 @@ impl Kernel {
         counted.arrived += total.blocked;
         counted.dropped += syns.iter().map(|it| it.dropped).sum::<u64>();
         counted.dropped += requests.iter().map(|it| it.refused).sum::<u64>();
+        // A system that does not say is one without a flood.
+        counted.unqueued = unqueued::unqueued_syns().unwrap_or_default();
         let done = match self.overload.observe(now, counted) {
             Some(is_on) => self.programs.switch(settings, is_on),
             None => Ok(()),
