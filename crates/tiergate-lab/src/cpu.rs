@@ -103,7 +103,7 @@ impl Ticks {
 }
 
 /// The numbers in "0,2-3".
-fn processors(list: &str) -> Vec<usize> {
+pub(crate) fn processors(list: &str) -> Vec<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         Some(first.parse().ok()?..=last.parse().ok()?)

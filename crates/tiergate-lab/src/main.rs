@@ -5,7 +5,7 @@
 //! `demo` shows what overload does without and with Tiergate; `bench` measures the processor time
 //! that Tiergate, HAProxy and nginx spend on a request; `predict` compares the simulator with a real run;
 //! `chaos` puts the gateway under random faults and judges what becomes of its clients.
-//! The gateway is started as a program.
+//! `flood` sends SYNs on a machine of the lab. The gateway is started as a program.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ mod chaos;
 mod contender;
 mod cpu;
 mod demo;
+mod flood;
 mod lab;
 mod load;
 mod origin;
@@ -49,6 +50,9 @@ enum Experiment {
     Calibrate(lab::calibrated::Settings),
     /// The gateway under random faults, with a verdict on every promise
     Chaos(chaos::Settings),
+    /// SYNs from forged addresses, in a network of the lab
+    #[command(hide = true)]
+    Flood(flood::Settings),
     /// A server that fails as it is told
     #[command(hide = true)]
     ChaosOrigin(chaos::OriginSettings),
@@ -85,6 +89,7 @@ async fn run(experiment: Experiment) -> Result<()> {
             Experiment::Predict(settings) => predict::run(settings).await,
             Experiment::Calibrate(settings) => lab::calibrated::run(settings).await,
             Experiment::Chaos(settings) => chaos::run(settings).await,
+            Experiment::Flood(settings) => flood::run(settings).await,
             Experiment::ChaosOrigin(settings) => chaos::run_origin(settings).await,
             Experiment::Contender(settings) => contender::command::run(settings).await,
             Experiment::Origin(settings) => origin::run(settings).await,

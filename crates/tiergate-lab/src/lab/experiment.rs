@@ -4,6 +4,7 @@
 //! what is measured, what is drawn, and what must never be lost.
 
 use super::dns::Names;
+use super::flood::Flood;
 use super::measure::{Line, Taken};
 use super::network::{CLIENT_ADDRESSES, Links, Network};
 use super::promise::Promise;
@@ -57,6 +58,9 @@ pub(super) struct Experiment {
     /// So many processes on the gateway's machine take all of its processors' time that they get.
     #[serde(default)]
     pub(super) hogs: usize,
+    /// SYNs from forged addresses at the same time.
+    #[serde(default, rename = "flood")]
+    pub(super) floods: Vec<Flood>,
     /// Who asks.
     pub(super) clients: Vec<Clients>,
     /// What sends their requests.
@@ -180,6 +184,7 @@ impl Experiment {
             ensure!(fitting, "clients {name}: {rates} rates for {phases} phases");
             clients.population(&self.phases, 1.0, &["/file".into()])?;
         }
+        self.floods.iter().try_for_each(|flood| flood.check(&self.phases))?;
         let names: Vec<&str> = self.clients.iter().map(|c| c.name.as_str()).collect();
         for wanted in self.measure.iter().flat_map(|m| m.clients.iter().chain(&m.over_clients)) {
             ensure!(names.contains(&wanted.as_str()), "measure: no clients {wanted:?}");

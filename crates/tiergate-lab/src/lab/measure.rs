@@ -98,6 +98,10 @@ enum What {
     FrontBusy,
     /// Processor time of the origin in a second.
     OriginBusy,
+    /// Packets a second that the clients' machine put on its link, where there is a flood.
+    FloodSent,
+    /// Of them, those that found a place in the gateway's queue for what it receives.
+    FloodArrived,
     /// How far that went beyond its target, of the target ([`super::transient`]).
     Overshoot,
     /// Seconds from the beginning of the phases until it stayed at its target.
@@ -119,7 +123,9 @@ impl What {
             Self::Answered | Self::Goodput | Self::Completed | Self::Kept => (Unit::Share, Higher),
             Self::Refused | Self::Failed | Self::Wasted => (Unit::Share, Lower),
             Self::FrontBusy | Self::OriginBusy | Self::Overshoot => (Unit::Share, Lower),
-            Self::Rate | Self::SessionRate => (Unit::Rate, Higher),
+            Self::Rate | Self::SessionRate | Self::FloodSent | Self::FloodArrived => {
+                (Unit::Rate, Higher)
+            }
             Self::Megabits | Self::Received => (Unit::Megabits, Higher),
             Self::Attempts => (Unit::Ratio, Lower),
             Self::Mean | Self::P50 | Self::P99 | Self::QueueWait => (Unit::Ms, Lower),
@@ -148,6 +154,10 @@ pub(super) struct Observed<'a> {
     pub(super) busy: &'a [f64],
     /// The same of the gateway.
     pub(super) front_busy: &'a [f64],
+    /// Packets on the clients' link in each second, where there is a flood; and those of them that arrived.
+    pub(super) flood_sent: &'a [f64],
+    /// See `flood_sent`.
+    pub(super) flood_arrived: &'a [f64],
 }
 
 impl Taken {
@@ -308,9 +318,14 @@ fn figure(
         What::SessionP99 => session(|s| s.p99_ms),
         What::Recovery => recovery(run, populations, *phases.first()?),
         What::Wasted => run.served.and_then(|(all, wasted)| ratio(wasted as f64, all as f64)),
-        What::OriginBusy | What::FrontBusy => {
-            let busy = if what == What::OriginBusy { run.busy } else { run.front_busy };
-            let seconds = busy_in(run, phases, busy);
+        What::OriginBusy | What::FrontBusy | What::FloodSent | What::FloodArrived => {
+            let of_all = match what {
+                What::OriginBusy => run.busy,
+                What::FrontBusy => run.front_busy,
+                What::FloodSent => run.flood_sent,
+                _ => run.flood_arrived,
+            };
+            let seconds = busy_in(run, phases, of_all);
             ratio(seconds.iter().sum(), seconds.len() as f64)
         }
         // They need a target, and so a measure.
@@ -344,6 +359,8 @@ fn in_second(
         What::Received => Some(sum(&|s| s.received) * 8.0 / 1e6),
         What::OriginBusy => run.busy.get(second).copied(),
         What::FrontBusy => run.front_busy.get(second).copied(),
+        What::FloodSent => run.flood_sent.get(second).copied(),
+        What::FloodArrived => run.flood_arrived.get(second).copied(),
         What::Goodput => Some(ok / run.capacity),
         // Answers may come a second after their requests; more than all is all.
         What::Answered => (sent > 0.0).then(|| (ok / sent).min(1.0)),

@@ -19,6 +19,8 @@ mod dns;
 mod doubts;
 mod drive;
 mod experiment;
+mod flood;
+mod flooding;
 mod hogs;
 mod httperf;
 mod join;

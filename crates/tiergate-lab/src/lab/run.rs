@@ -3,6 +3,7 @@
 use super::apart::{self, Place};
 use super::busy::Watch;
 use super::experiment::{Experiment, Generator};
+use super::flooding::{self, Flooding};
 use super::machine::{self, Split};
 use super::measure::Observed;
 use super::network::Network;
@@ -67,6 +68,7 @@ impl Run<'_> {
         let network = Network::make(&self.experiment.link)?;
         network.shape_by(self.gateway, &self.experiment.link)?;
         let split = Split::new(self.experiment.origin.computes(), self.job, self.jobs);
+        flooding::prepare(self.experiment, &network, &split).await?;
         let (listen, processors) = (Network::ORIGIN, split.origin.as_deref());
         let namespace = Some(network.origin.as_str());
         let place = server::Place { scratch: scratch.path(), listen, namespace, processors };
@@ -100,14 +102,15 @@ impl Run<'_> {
         };
         let populations = self.experiment.populations(self.capacity, &origin.paths)?;
         let hogs = hogs::start(self.experiment, scratch.path(), split.front.as_deref())?;
+        let beside = Place { scratch: scratch.path(), network: &network, split: &split };
+        let flooding = Flooding::start(self.experiment, target, seed, beside).await?;
         let watch = Watch::start(origin.pids());
         let front_watch = Watch::start(front.pid().into_iter().collect());
         let report = match self.experiment.generator {
             Generator::Load => {
                 let plan = Plan { target, seed, populations: populations.clone() };
                 let apart: Vec<bool> = self.experiment.clients.iter().map(|it| it.apart).collect();
-                let place = Place { scratch: scratch.path(), network: &network, split: &split };
-                apart::load(&plan, &apart, place, self.experiment.patience()).await?
+                apart::load(&plan, &apart, beside, self.experiment.patience()).await?
             }
             Generator::Httperf => {
                 network.spread()?;
@@ -124,6 +127,8 @@ impl Run<'_> {
             }
         };
         drop(hogs);
+        let flooded = flooding.map(Flooding::stop).unwrap_or_default();
+        let weak = || flooded.void(&self.experiment.floods, &self.experiment.phases);
         let (busy, front_busy) = (watch.stop(), front_watch.stop());
         if let Some(why) = front.ended().or_else(|| origin.ended()) {
             bail!("{why}");
@@ -146,11 +151,13 @@ impl Run<'_> {
             waits: &waits,
             busy: &busy,
             front_busy: &front_busy,
+            flood_sent: &flooded.sent,
+            flood_arrived: &flooded.arrived,
         };
         let round = Round {
             seed,
             at: Some(at),
-            void: report.void.clone(),
+            void: report.void.clone().or_else(weak),
             values: self.experiment.measure.iter().map(|m| m.value(&observed)).collect(),
             lines: self.experiment.plot.iter().map(|p| p.values(&observed)).collect(),
             generator_cpu: report.cpu,

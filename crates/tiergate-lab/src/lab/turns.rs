@@ -37,8 +37,8 @@ impl Lab<'_> {
         capacity: f64,
         turns: &[Turn],
     ) -> Result<Vec<Option<Outcome>>> {
-        // An origin that computes is measured alone: runs share caches and memory.
-        let jobs = match experiment.origin.computes() {
+        // An origin that computes is measured alone: runs share caches and memory. A flood fills a processor.
+        let jobs = match experiment.origin.computes() || !experiment.floods.is_empty() {
             true => 1,
             false => self.settings.jobs.unwrap_or_else(machine::Split::jobs),
         };

@@ -18,8 +18,10 @@ fn step(sent: u64, ok: u64, refused: u64, p99_ms: f64) -> StepFigures {
 
 /// Two phases of two seconds; premium is answered throughout, basic a quarter of the time.
 fn report() -> RunFigures {
-    let second =
-        |sent, ok| Second { counts: Counts { sent, ok, ..Counts::default() }, ..Second::default() };
+    let second = |sent, ok| Second {
+        counts: Counts { sent, ok, ..Counts::default() },
+        ..Second::default()
+    };
     let population = |name: &str, steps: Vec<StepFigures>, series| PopulationFigures {
         name: name.into(),
         overall: Figures {
@@ -85,6 +87,8 @@ fn value(toml: &str) -> Option<f64> {
         }],
         busy: &[0.5, 0.7, 1.0],
         front_busy: &[0.1, 0.3, 0.4],
+        flood_sent: &[0.0, 2.0, 300.0, 500.0],
+        flood_arrived: &[0.0, 2.0, 200.0, 300.0],
     };
     let taken: Taken = toml::from_str(&format!("name = 'x'\n{toml}")).unwrap();
     taken.value(&run)
@@ -95,6 +99,13 @@ fn the_origin_is_busy_by_the_seconds_of_a_phase() {
     assert_eq!(value("what = 'origin_busy'\nphases = ['calm']"), Some(0.6));
     // It lasts for two seconds, and the second was not seen.
     assert_eq!(value("what = 'origin_busy'\nphases = ['storm']"), Some(1.0));
+}
+
+#[test]
+fn a_flood_is_told_by_what_left_and_what_arrived() {
+    assert_eq!(value("what = 'flood_sent'\nphases = ['storm']"), Some(400.0));
+    assert_eq!(value("what = 'flood_arrived'\nphases = ['storm']"), Some(250.0));
+    assert_eq!(value("what = 'flood_sent'\nphases = ['calm']"), Some(1.0));
 }
 
 #[test]
@@ -159,6 +170,9 @@ fn a_measure_may_be_a_multiple_of_itself_in_other_phases() {
 
 #[test]
 fn recovery_is_two_good_seconds_or_the_time_until_the_end() {
-    assert_eq!(value("what = 'recovery'\nclients = ['premium']\nphases = ['storm']"), Some(0.0));
+    assert_eq!(
+        value("what = 'recovery'\nclients = ['premium']\nphases = ['storm']"),
+        Some(0.0)
+    );
     assert_eq!(value("what = 'recovery'\nclients = ['basic']\nphases = ['storm']"), Some(2.0));
 }
