@@ -13,6 +13,8 @@
 //! | `bucket` | the kernel's token bucket |
 //! | `heads` | which first requests are policed, by method and path |
 //! | `overload` | when the kernel polices at all |
+//! | `queue` | the same before a server that has no gateway |
+//! | `steer` | which listener of such a server a connection is for |
 //! | `again` | when what the kernel has refused is tried again |
 //! | `ranges` | networks as ranges that do not overlap, for nftables |
 //! | `limit` | a bucket by the limits of nftables |
@@ -27,7 +29,9 @@ pub mod limit;
 pub mod overload;
 pub mod pace;
 pub mod ranges;
+pub mod queue;
 mod rules;
+pub mod steer;
 
 pub use rules::Late;
 

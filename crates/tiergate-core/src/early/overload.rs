@@ -15,9 +15,9 @@ use std::time::Duration;
 /// How long one window is.
 pub const WINDOW: Duration = Duration::from_secs(1);
 /// So many windows of overload begin policing.
-const BEGIN: u32 = 3;
+pub(super) const BEGIN: u32 = 3;
 /// So many without it end it.
-const END: u32 = 10;
+pub(super) const END: u32 = 10;
 /// Fewer refusals in a window cost too little to be an overload.
 const REFUSED_MIN: u64 = 50;
 /// It ends below this part of the share that it begins at.
