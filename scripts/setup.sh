@@ -24,6 +24,7 @@ needed=(
   "node nodejs"
   "taskset util-linux"
   "nsenter util-linux"
+  "bpftool bpftool"
   "clang clang"
   "make make"
   "pkg-config pkg-config"

@@ -7,7 +7,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const PROGRAMS: [&str; 2] = ["http", "syn"];
+const PROGRAMS: [&str; 3] = ["http", "steer", "syn"];
 const FOLDER: &str = "TIERGATE_KERNEL_PROGRAMS";
 
 fn main() {

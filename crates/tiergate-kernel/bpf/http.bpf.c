@@ -15,6 +15,7 @@
  * Source: Voigt B 3.3 (HTTP-header control).
  */
 #include "kernel.h"
+#include <bpf/bpf_core_read.h>
 #include "bucket.h"
 #include "head.h"
 #include "packet.h"
@@ -84,6 +85,8 @@ struct tcp_sock {
 	__u64 bytes_received;
 } __attribute__((preserve_access_index));
 
+extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym;
+
 #define MAP(kind, name, entries, key_type, value_type) \
 	struct { \
 		__uint(type, kind); \
@@ -131,9 +134,9 @@ TG_INLINE int is_first(struct __sk_buff *skb, const struct tg_packet *packet, __
 		return 0;
 	int first = 0;
 	if (sk->state == TG_NEW_SYN_RECV) {
-		struct tcp_request_sock *request = bpf_skc_to_tcp_request_sock(sk);
-		if (request)
-			first = seq == request->rcv_isn + 1 && ack == request->snt_isn + 1;
+		/* Not by bpf_skc_to_tcp_request_sock: that knows none of a listener that a map of sockets holds (steer.bpf.c). */
+		struct tcp_request_sock *request = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct tcp_request_sock));
+		first = seq == request->rcv_isn + 1 && ack == request->snt_isn + 1;
 	} else if (sk->state == TG_ESTABLISHED) {
 		struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 		if (tcp)

@@ -9,10 +9,12 @@ enum {
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_LPM_TRIE = 11,
+	BPF_MAP_TYPE_SOCKMAP = 15,
 };
 enum { BPF_F_NO_PREALLOC = 1 };
-enum { BPF_ANY = 0 };
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 enum xdp_action { XDP_ABORTED, XDP_DROP, XDP_PASS };
+enum sk_action { SK_DROP, SK_PASS };
 
 struct bpf_spin_lock {
 	__u32 val;
@@ -56,6 +58,18 @@ struct bpf_sock_tuple {
 			__be16 sport, dport;
 		} ipv6;
 	};
+};
+
+/* What a socket is looked up for. */
+struct bpf_sk_lookup {
+	__u64 socket;
+	__u32 family, protocol, remote_ip4;
+	__u32 remote_ip6[4];
+	__be16 remote_port, padding;
+	__u32 local_ip4;
+	__u32 local_ip6[4];
+	__u32 local_port; /* in the machine's order of bytes */
+	__u32 ingress_ifindex;
 };
 
 enum { BPF_F_INVALIDATE_HASH = 2 };

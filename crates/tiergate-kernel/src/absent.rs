@@ -1,12 +1,13 @@
 //! What stands for the programs in a build without libbpf: there is none, and never one to do anything with.
 
-use crate::counts::{BucketCounts, Service, Switches, SynCounts, Way};
+use crate::counts::{BucketCounts, Service, SteerCounts, Switches, SynCounts, Way};
 use crate::fault::Fault;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tiergate_core::early::Early;
 use tiergate_core::early::bucket::Wanted;
 use tiergate_core::early::heads::Heads;
+use tiergate_core::early::steer::Steering;
 use tiergate_core::names::PolicerId;
 
 /// There is none.
@@ -118,6 +119,33 @@ impl HttpGate {
     }
 
     pub fn counts(&self, _: PolicerId) -> Result<BucketCounts, Fault> {
+        match *self {}
+    }
+}
+
+/// There is none.
+#[derive(Debug)]
+pub enum SteerGate {}
+
+#[expect(missing_docs, clippy::missing_errors_doc, reason = "as in the build with libbpf")]
+impl SteerGate {
+    pub fn load() -> Result<SteerGate, Fault> {
+        Err(Fault::NotBuilt)
+    }
+
+    pub fn attach(&mut self) -> Result<(), Fault> {
+        match *self {}
+    }
+
+    pub fn put_in_force(&mut self, _: &Steering, _: &[SocketAddr]) -> Result<(), Fault> {
+        match *self {}
+    }
+
+    pub fn find(&self, _: u16, _: SocketAddr) -> Result<bool, Fault> {
+        match *self {}
+    }
+
+    pub fn counts(&self, _: u16) -> Result<SteerCounts, Fault> {
         match *self {}
     }
 }

@@ -108,20 +108,8 @@ impl Buckets {
 
     /// What was counted in a place of the map.
     pub(crate) fn count_at(&self, place: u32) -> Result<BucketCounts, Fault> {
-        let map = "counts";
-        let found = self.counts.lookup_percpu(&place.to_ne_bytes(), MapFlags::ANY);
-        let found = found.map_err(|error| Fault::Map { map, error: io_error(error) })?;
-        let mut sum = BucketCounts::default();
-        for of_processor in found.into_iter().flatten() {
-            let number = |at: usize| {
-                let bytes = of_processor.get(8 * at..8 * at + 8).and_then(|it| it.try_into().ok());
-                bytes.map_or(0, u64::from_ne_bytes)
-            };
-            sum.passed += number(0);
-            sum.overflow += number(1);
-            sum.dropped += number(2);
-        }
-        Ok(sum)
+        let [passed, overflow, dropped] = sum_at(&self.counts, place)?;
+        Ok(BucketCounts { passed, overflow, dropped })
     }
 
     fn clear(&self, number: u32) -> Result<(), Fault> {
@@ -134,6 +122,19 @@ impl Buckets {
         }
         Ok(())
     }
+}
+
+/// The three numbers in a place of a map of counts, of all processors.
+pub(crate) fn sum_at(counts: &MapHandle, place: u32) -> Result<[u64; 3], Fault> {
+    let found = counts.lookup_percpu(&place.to_ne_bytes(), MapFlags::ANY);
+    let found = found.map_err(|error| Fault::Map { map: "counts", error: io_error(error) })?;
+    let mut sum = [0; 3];
+    for of_processor in found.into_iter().flatten() {
+        for (sum, bytes) in sum.iter_mut().zip(of_processor.chunks_exact(8)) {
+            *sum += bytes.try_into().map_or(0, u64::from_ne_bytes);
+        }
+    }
+    Ok(sum)
 }
 
 fn configure(object: &Object, number: u32, is_new: bool, wanted: &Wanted) -> Result<(), Fault> {

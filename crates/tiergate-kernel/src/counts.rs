@@ -44,6 +44,17 @@ pub struct SynCounts {
     pub blocked: u64,
 }
 
+/// Where connections of a target went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SteerCounts {
+    /// To its own listener.
+    pub own: u64,
+    /// To the listener of all others, since its own was not there.
+    pub others: u64,
+    /// Where they would have gone without the program, since neither was there.
+    pub left: u64,
+}
+
 /// How a program gets its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {

@@ -6,7 +6,8 @@
 //! | file | what it has |
 //! |---|---|
 //! | `http` | first requests policed at an interface (tcx) |
-//! | `keys` | keys of maps that both share |
+//! | `keys` | keys of maps that programs share |
+//! | `steer` | connections steered to a foreign server's listeners, in a network namespace (sk_lookup) |
 //! | `syn` | SYN policing on an interface (XDP) |
 //! | `counts` | what is said of it, with or without a program |
 //! | `absent` | what stands for the program in a build without libbpf |
@@ -36,15 +37,19 @@ mod nft;
 #[cfg(feature = "load")]
 mod object;
 #[cfg(feature = "load")]
+mod steer;
+#[cfg(feature = "load")]
 mod syn;
 
 #[cfg(not(feature = "load"))]
-pub use absent::{HttpGate, SynGate};
-pub use counts::{BucketCounts, Service, Switches, SynCounts, Way};
+pub use absent::{HttpGate, SteerGate, SynGate};
+pub use counts::{BucketCounts, Service, SteerCounts, Switches, SynCounts, Way};
 pub use fault::Fault;
 #[cfg(feature = "load")]
 pub use http::HttpGate;
 pub use nft::NftGate;
+#[cfg(feature = "load")]
+pub use steer::SteerGate;
 #[cfg(feature = "load")]
 pub use syn::SynGate;
 

@@ -5,6 +5,7 @@
 use crate::counts::Way;
 use crate::fault::Fault;
 use crate::interface::interface_index;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -79,8 +80,16 @@ pub(crate) fn attach_ingress(program: BorrowedFd<'_>, interface: &str) -> Result
     Ok(Link { _descriptor: link.map_err(fault)?, way: Way::Ingress, interface: index })
 }
 
+/// Has a program look up the listening sockets of this thread's network namespace. It ends with what is returned.
+pub(crate) fn attach_lookup(program: BorrowedFd<'_>) -> Result<OwnedFd, Fault> {
+    let fault = |error| Fault::Attach { interface: "this network namespace".to_owned(), error };
+    let namespace = File::open("/proc/thread-self/ns/net").map_err(fault)?;
+    create(program, namespace.as_raw_fd(), libbpf_sys::BPF_SK_LOOKUP, 0).map_err(fault)
+}
+
+/// `target`: the number of an interface, or a descriptor of a namespace, by what is attached.
 #[allow(unsafe_code)]
-fn create(program: BorrowedFd<'_>, index: i32, attach: u32, flags: u32) -> io::Result<OwnedFd> {
+fn create(program: BorrowedFd<'_>, target: i32, attach: u32, flags: u32) -> io::Result<OwnedFd> {
     let options = libbpf_sys::bpf_link_create_opts {
         sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
         flags,
@@ -88,7 +97,7 @@ fn create(program: BorrowedFd<'_>, index: i32, attach: u32, flags: u32) -> io::R
     };
     // SAFETY: `program` is open while it is borrowed, and the call only reads `options`, which lives until it returns.
     let result = unsafe {
-        libbpf_sys::bpf_link_create(program.as_raw_fd(), index, attach, &raw const options)
+        libbpf_sys::bpf_link_create(program.as_raw_fd(), target, attach, &raw const options)
     };
     match result {
         // SAFETY: the descriptor is new, and of nobody else.

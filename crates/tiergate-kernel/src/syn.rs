@@ -2,12 +2,11 @@
 
 use crate::buckets::{self, Buckets, Slot};
 use crate::counts::{BucketCounts, Service, Switches, SynCounts, Way};
-use crate::fault::{Fault, io_error};
-use crate::keys::{bytes, service_key, update};
+use crate::fault::Fault;
+use crate::keys::{NetworkKey, bytes, service_key, update};
 use crate::link::{self, Links};
 use crate::object::{self, compiled};
-use ipnet::IpNet;
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
+use libbpf_rs::{MapCore, MapHandle, Object};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -20,8 +19,6 @@ const NO_PARTITION: u8 = 0xff;
 const MAY_BE_SPARED: u8 = 1;
 const TRUSTED: u8 = 2;
 const LET_IN: u32 = 8;
-/// Bits of the client's address behind the 32 of the service.
-const SERVICE_BITS: u32 = 32;
 
 /// The program and its maps.
 pub struct SynGate {
@@ -52,7 +49,7 @@ impl std::fmt::Debug for SynGate {
 #[derive(Debug, Default)]
 struct Keys {
     services: Vec<[u8; 24]>,
-    rules: Vec<IpNetKey>,
+    rules: Vec<NetworkKey>,
 }
 
 impl SynGate {
@@ -230,10 +227,9 @@ impl SynGate {
         for (place, entries) in early.listeners.iter().enumerate() {
             let number = (generation & 0xffff) << 16 | place as u32;
             for entry in entries {
-                let key = IpNetKey(number, entry.network);
-                let value = rule_value(entry, slots);
-                let written = key.with(self, |map, key| map.update(key, &value, MapFlags::ANY));
-                written.map_err(|error| Fault::Map { map: "rules", error: io_error(error) })?;
+                let key = NetworkKey::new(number, entry.network);
+                let (map, bytes) = key.of(&self.rules_v4, &self.rules_v6);
+                update(map, "rules", bytes, &rule_value(entry, slots))?;
                 keys.rules.push(key);
             }
             let own = services.iter().filter(|it| usize::from(it.listener) == place);
@@ -249,7 +245,10 @@ impl SynGate {
     fn delete(&self, keys: &Keys) {
         // What is not in force harms nobody if it stays.
         keys.services.iter().for_each(|key| drop(self.services.delete(key)));
-        keys.rules.iter().for_each(|key| drop(key.with(self, |map, key| map.delete(key))));
+        for key in &keys.rules {
+            let (map, bytes) = key.of(&self.rules_v4, &self.rules_v6);
+            let _ = map.delete(bytes);
+        }
     }
 
     fn write_state(&self, generation: u32, switches: Switches) -> Result<(), Fault> {
@@ -284,30 +283,6 @@ fn list(
     let until = Duration::from(now).saturating_add(lasting).as_nanos();
     let until = u64::try_from(until).unwrap_or(u64::MAX);
     update(map, name, &key, &until.to_ne_bytes())
-}
-
-/// A service and a network of its clients: where their rule is.
-#[derive(Clone, Copy, Debug)]
-struct IpNetKey(u32, IpNet);
-
-impl IpNetKey {
-    /// Does it with the map that has it, and its key there.
-    fn with<T>(&self, gate: &SynGate, work: impl FnOnce(&MapHandle, &[u8]) -> T) -> T {
-        let IpNetKey(service, network) = self;
-        let mut key = [0; 24];
-        key[..4].copy_from_slice(&(SERVICE_BITS + u32::from(network.prefix_len())).to_ne_bytes());
-        key[4..8].copy_from_slice(&service.to_be_bytes());
-        match network.network() {
-            IpAddr::V4(v4) => {
-                key[8..12].copy_from_slice(&v4.octets());
-                work(&gate.rules_v4, &key[..12])
-            }
-            IpAddr::V6(v6) => {
-                key[8..].copy_from_slice(&v6.octets());
-                work(&gate.rules_v6, &key)
-            }
-        }
-    }
 }
 
 fn rule_value(entry: &Entry, slots: &[u16]) -> [u8; 4] {
