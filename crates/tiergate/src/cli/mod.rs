@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod explain;
 mod grants;
 pub mod import;
+mod kernel;
 pub mod link;
 mod observed;
 mod outputs;
@@ -77,6 +78,11 @@ enum Command {
         #[command(subcommand)]
         action: link::Action,
     },
+    /// Police and steer connections in the kernel before another server, without the gateway in between
+    Kernel {
+        #[command(subcommand)]
+        action: kernel::Action,
+    },
     /// Try what the policies' mechanisms need of this machine, and say what is missing
     Doctor(doctor::Options),
     /// Print the JSON schema of policy files, for editors
@@ -127,6 +133,10 @@ pub fn main() -> ExitCode {
             agent::run(&options)
         }
         Command::Link { action } => link::run(&action),
+        Command::Kernel { action } => {
+            let _log = program_log::start();
+            kernel::run(action)
+        }
         Command::Doctor(options) => doctor::run(&options),
         Command::StartWorker(told) => become_worker(&told),
         Command::ProbeKernel => print(crate::kernel::probe::as_json()),

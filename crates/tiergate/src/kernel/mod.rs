@@ -14,6 +14,7 @@
 //! | `unqueued` | SYNs for which the system's own queue had no room |
 //! | `status` | what is in force, and what was counted |
 //! | `probe` | tries it for `tiergate doctor` |
+//! | `attach` | the same before another server, without the gateway |
 //!
 //! | state | who reads | who writes |
 //! |---|---|---|
@@ -21,6 +22,7 @@
 //! | which flow is which client; who is let in | the task | the request path |
 //! | the status | `/status` and metrics | the task |
 
+pub mod attach;
 mod clients;
 mod gate;
 pub mod probe;

@@ -8,6 +8,7 @@ use tiergate_core::classify::Match;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::early::heads::Heads;
 use tiergate_core::early::{Early, Policing, Stage};
+use tiergate_core::names::ClassId;
 use tiergate_core::request::RequestView;
 use tiergate_kernel::Service;
 
@@ -17,16 +18,21 @@ const SHOWN_MAX: usize = 20;
 /// What may go early.
 pub(super) fn early(policy: &Policy) -> Early {
     let rules: Vec<Rule> = policy.rules.iter().map(|rule| rule.rule.clone()).collect();
-    let by_score = policy.score.as_ref().is_some_and(|tables| !tables.bands.is_empty());
     let is_proxied = |it: &Listener| it.proxy_protocol || it.share_port;
     let proxied: Vec<bool> = policy.listeners.iter().map(is_proxied).collect();
     Early::of(&Policing {
         rules: &rules,
         plan: &policy.plan,
-        default_class: (!by_score).then(|| policy.classifier.default_class()),
+        default_class: default_class(policy),
         trusted: &policy.trusted,
         proxied: &proxied,
     })
+}
+
+/// The class of requests that no rule matches; `None`: a score decides.
+pub(super) fn default_class(policy: &Policy) -> Option<ClassId> {
+    let by_score = policy.score.as_ref().is_some_and(|tables| !tables.bands.is_empty());
+    (!by_score).then(|| policy.classifier.default_class())
 }
 
 /// Which first requests may go early: those of listeners at which all connections are clients' own, and can be read.
@@ -38,7 +44,7 @@ pub(super) fn heads(policy: &Policy) -> Heads {
 }
 
 /// Why no first request to a listener is judged, for a person; `None`: they are. The connection of a proxy is not ended for one of its clients, and its peer cannot be told from others by a head.
-fn unjudged(policy: &Policy, listener: &Listener) -> Option<&'static str> {
+pub(super) fn unjudged(policy: &Policy, listener: &Listener) -> Option<&'static str> {
     let reasons = [
         (listener.tls.is_some(), "it has TLS"),
         (listener.proxy_protocol, "its peers are proxies (proxy_protocol)"),
@@ -100,13 +106,26 @@ pub(crate) fn check_words(policy: &Policy) -> Vec<String> {
     if policy.kernel.as_ref().is_none_or(|kernel| !kernel.police) {
         return Vec::new();
     }
+    let mut lines = stage_words(policy, "stays with the gateway");
+    if policy.kernel.as_ref().is_some_and(|it| it.requests != RequestsInKernel::Pass) {
+        let of = |it: &Listener| {
+            let why = unjudged(policy, it)?;
+            Some(format!("listener {}: first requests are not judged: {why}", it.address))
+        };
+        lines.extend(policy.listeners.iter().filter_map(of));
+    }
+    lines
+}
+
+/// Which policers go early. `late`: what becomes of the others.
+pub(super) fn stage_words(policy: &Policy, late: &str) -> Vec<String> {
     let early = early(policy);
     let judges = policy.kernel.as_ref().is_some_and(KernelSettings::judges_requests);
     let by_request = if judges { heads(policy) } else { Heads::default() };
     let name = |id: PolicerId| policy.plan.policer(id).map_or("", |it| it.name.as_str());
     let stage = |stage: Stage| match stage {
         Stage::Early => "goes early".to_owned(),
-        Stage::Late(late) => format!("stays with the gateway: {}", late.words()),
+        Stage::Late(why) => format!("{late}: {}", why.words()),
     };
     let of_rule = |(place, found): (usize, &Option<Stage>)| {
         let rule = &policy.rules[place];
@@ -129,13 +148,6 @@ pub(crate) fn check_words(policy: &Policy) -> Vec<String> {
     }));
     if lines.is_empty() {
         lines.push("no policer: nothing is policed early".to_owned());
-    }
-    if judges {
-        let of = |it: &Listener| {
-            let why = unjudged(policy, it)?;
-            Some(format!("listener {}: first requests are not judged: {why}", it.address))
-        };
-        lines.extend(policy.listeners.iter().filter_map(of));
     }
     lines
 }

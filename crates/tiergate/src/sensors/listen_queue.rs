@@ -61,7 +61,7 @@ pub(super) fn inodes(address: SocketAddr, roots: &Roots) -> Result<Vec<u64>> {
 }
 
 /// Whether connections to `wanted` come to a socket that listens on `bound`.
-fn takes(bound: SocketAddr, wanted: SocketAddr) -> bool {
+pub(crate) fn takes(bound: SocketAddr, wanted: SocketAddr) -> bool {
     let is_any = match bound.ip() {
         IpAddr::V4(_) => bound.ip().is_unspecified() && wanted.is_ipv4(),
         // As a rule those of IPv4, too.

@@ -27,6 +27,7 @@ mod state;
 mod tests;
 
 pub(crate) use gauge::{Gauge, Process, listening_processes, machine_processors, times_ns};
+pub(crate) use listen_queue::takes;
 pub(crate) use process_tree::First;
 pub use state::{Sensors, State};
 

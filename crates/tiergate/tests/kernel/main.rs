@@ -1,6 +1,7 @@
 //! The kernel's part of the gate, with the gateway in a network namespace: overload begins policing and its end ends it, blocked clients are kept out, those in a session let in, and nothing is left
 //! behind. Needs root's rights; without them it says so and tests nothing.
 
+mod attach;
 #[allow(dead_code, reason = "this test uses a part of it")]
 #[path = "../../../tiergate-kernel/tests/network/mod.rs"]
 mod network;
@@ -343,13 +344,13 @@ fn the_doctor_tries_each_program_and_says_which_right_is_missing() {
         command.arg(format!("--bounding-set={without}")).arg(env!("CARGO_BIN_EXE_tiergate"));
         let output = command.args(["doctor", "--json"]).output().expect("setpriv runs");
         let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        ["kernel-syn", "kernel-http"].map(|name| {
+        ["kernel-syn", "kernel-http", "kernel-steer"].map(|name| {
             let mut machine = all["machine"].as_array().expect("a list").iter();
             let it = machine.find(|it| it["name"] == name).expect("it is tried");
             it["missing"].as_str().unwrap_or("nothing").to_owned()
         })
     };
-    assert_eq!(found("+all"), ["nothing", "nothing"]);
+    assert_eq!(found("+all"), ["nothing"; 3]);
     for without in ["-bpf,-sys_admin", "-net_admin,-sys_admin"] {
         for missing in found(without) {
             assert!(
