@@ -354,7 +354,7 @@ impl Attached {
             if let Some(way) = &it.way {
                 tracing::info!("{name}: SYNs are policed ({way}), {networks} networks");
             }
-            if it.ingress {
+            if it.ingress && paths > 0 {
                 tracing::info!(
                     "{name}: first requests are policed, {paths} paths; refused ones are {refused}"
                 );
