@@ -4,15 +4,19 @@
 //!
 //! | file | what it has |
 //! |---|---|
+//! | `asked` | what is asked for |
 //! | `policy` | what of a policy is put before the server |
 //! | `steering` | connections steered by class |
 //! | `queue` | how full the server's listen queues are |
 //!
 //! Source: Voigt B (SYN policing, prioritized listen queue, HTTP-header control), for servers of several listeners and without a change of the kernel.
 
+mod asked;
 mod policy;
 mod queue;
 mod steering;
+
+pub use asked::Asked;
 
 use super::programs::{KernelCounts, Programs};
 use super::rules::{services, stage_words, unjudged};
@@ -22,7 +26,6 @@ use crate::config::show;
 use anyhow::{Context, anyhow};
 use policy::{Before, attached};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 use steering::Steer;
 use tiergate_core::early::again::Again;
@@ -39,27 +42,6 @@ const TURN: Duration = Duration::from_millis(250);
 const LOOK: u64 = 4;
 /// How often this machine's addresses are looked at, in turns.
 const LOOK_AROUND: u64 = 20;
-
-/// What is to be put before which server.
-#[derive(Clone, Debug, Default)]
-pub struct Asked {
-    /// The policy file.
-    pub policy: PathBuf,
-    /// Where clients connect; empty: to the policy's listeners.
-    pub listen: Vec<SocketAddr>,
-    /// Where their packets come in; empty: as `[kernel]` says.
-    pub interfaces: Vec<String>,
-    /// Where the server listens for a class.
-    pub classes: Vec<(String, SocketAddr)>,
-    /// Where it listens for all others; empty: at the port itself.
-    pub others: Vec<SocketAddr>,
-    /// What becomes of first requests without a token; `None`: as `[kernel]` says, and without it they are answered.
-    pub requests: Option<RequestsInKernel>,
-    /// How full a listen queue is while SYNs are policed, above 0 and at most 1; `None`: they always are.
-    pub queue: Option<f64>,
-    /// How often counts are logged; `None`: at the end.
-    pub status: Option<Duration>,
-}
 
 /// Does it until a signal ends it.
 ///
@@ -339,7 +321,7 @@ impl Attached {
     /// Says what is in force, by mechanism.
     fn say_in_force(&self) {
         let Before { policy, settings, .. } = &self.before;
-        tracing::info!("attached to {}", steering::addresses_words(policy));
+        tracing::info!("attached to {}", policy::addresses_words(policy));
         if !self.has_policing() {
             return;
         }

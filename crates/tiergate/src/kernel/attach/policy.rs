@@ -1,6 +1,6 @@
 //! What of a policy is put before the server: its rules for the addresses that the server's clients connect to.
 
-use super::Asked;
+use super::asked::Asked;
 use super::steering::{OTHERS, Target};
 use crate::config;
 use crate::config::meant::{BlockInKernel, KernelSettings, Listener, Policy, RequestsInKernel};
@@ -71,6 +71,12 @@ fn attach_to(policy: &mut Policy, listen: &[SocketAddr]) {
 /// The addresses that are attached to.
 pub(super) fn attached(policy: &Policy) -> impl Iterator<Item = &Listener> {
     policy.listeners.iter().filter(|it| !it.share_port)
+}
+
+/// Which addresses are attached to, for a person.
+pub(super) fn addresses_words(policy: &Policy) -> String {
+    let all: Vec<String> = attached(policy).map(|it| it.address.to_string()).collect();
+    all.join(", ")
 }
 
 fn settings(policy: &Policy, asked: &Asked) -> KernelSettings {

@@ -1,6 +1,5 @@
 //! Connections steered to the server's listeners by class.
 
-use super::policy::attached;
 use crate::config::meant::Policy;
 use crate::kernel::rules::{default_class, services};
 use anyhow::Context;
@@ -148,10 +147,4 @@ impl Steer {
             );
         }
     }
-}
-
-/// Which addresses are attached to, for a person.
-pub(super) fn addresses_words(policy: &Policy) -> String {
-    let all: Vec<String> = attached(policy).map(|it| it.address.to_string()).collect();
-    all.join(", ")
 }
