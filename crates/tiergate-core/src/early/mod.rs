@@ -28,8 +28,8 @@ pub mod heads;
 pub mod limit;
 pub mod overload;
 pub mod pace;
-pub mod ranges;
 pub mod queue;
+pub mod ranges;
 mod rules;
 pub mod steer;
 

@@ -107,7 +107,7 @@ pub(crate) fn check_words(policy: &Policy) -> Vec<String> {
         return Vec::new();
     }
     let mut lines = stage_words(policy, "stays with the gateway");
-    if policy.kernel.as_ref().is_some_and(|it| it.requests != RequestsInKernel::Pass) {
+    if policy.kernel.as_ref().is_some_and(KernelSettings::judges_requests) {
         let of = |it: &Listener| {
             let why = unjudged(policy, it)?;
             Some(format!("listener {}: first requests are not judged: {why}", it.address))

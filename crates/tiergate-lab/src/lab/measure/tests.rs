@@ -18,10 +18,8 @@ fn step(sent: u64, ok: u64, refused: u64, p99_ms: f64) -> StepFigures {
 
 /// Two phases of two seconds; premium is answered throughout, basic a quarter of the time.
 fn report() -> RunFigures {
-    let second = |sent, ok| Second {
-        counts: Counts { sent, ok, ..Counts::default() },
-        ..Second::default()
-    };
+    let second =
+        |sent, ok| Second { counts: Counts { sent, ok, ..Counts::default() }, ..Second::default() };
     let population = |name: &str, steps: Vec<StepFigures>, series| PopulationFigures {
         name: name.into(),
         overall: Figures {
@@ -170,9 +168,6 @@ fn a_measure_may_be_a_multiple_of_itself_in_other_phases() {
 
 #[test]
 fn recovery_is_two_good_seconds_or_the_time_until_the_end() {
-    assert_eq!(
-        value("what = 'recovery'\nclients = ['premium']\nphases = ['storm']"),
-        Some(0.0)
-    );
+    assert_eq!(value("what = 'recovery'\nclients = ['premium']\nphases = ['storm']"), Some(0.0));
     assert_eq!(value("what = 'recovery'\nclients = ['basic']\nphases = ['storm']"), Some(2.0));
 }

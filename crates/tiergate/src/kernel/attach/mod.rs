@@ -309,7 +309,7 @@ impl Attached {
     fn stages(&self) -> Vec<String> {
         let policy = &self.before.policy;
         let mut lines = stage_words(policy, "is not enforced without the gateway");
-        if self.before.settings.requests != RequestsInKernel::Pass {
+        if self.before.settings.judges_requests() {
             lines.extend(attached(policy).filter_map(|it| {
                 let why = unjudged(policy, it)?;
                 Some(format!("{}: first requests are not judged: {why}", it.address))
@@ -352,7 +352,7 @@ impl Attached {
     }
 
     /// Says what was counted.
-    fn say_counts(&self) {
+    fn say_counts(&mut self) {
         let KernelCounts { syns, requests, .. } = self.programs.counts(&self.before.policy.plan);
         for it in &syns {
             let (policer, class) = (it.policer.as_str(), it.class.as_str());

@@ -3,7 +3,9 @@
 use super::asked::Asked;
 use super::steering::{OTHERS, Target};
 use crate::config;
-use crate::config::meant::{BlockInKernel, KernelSettings, Listener, Policy, RequestsInKernel};
+use crate::config::meant::{
+    BlockInKernel, KernelSettings, Listener, Mechanism, Policy, RequestsInKernel,
+};
 use anyhow::{anyhow, bail, ensure};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -89,6 +91,7 @@ fn settings(policy: &Policy, asked: &Asked) -> KernelSettings {
     let requests = of_policy.map_or(RequestsInKernel::Answer, |it| it.requests);
     KernelSettings {
         interfaces,
+        mechanism: of_policy.map_or(Mechanism::Auto, |it| it.mechanism),
         police: of_policy.is_none_or(|it| it.police),
         requests: asked.requests.unwrap_or(requests),
         // What blocks clients, knows sessions and counts refusals is the gateway.
