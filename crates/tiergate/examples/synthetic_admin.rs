@@ -130,6 +130,7 @@ fn context(
         }),
         in_force: Box::new(|| InForce { is_enforced: true, ..InForce::default() }),
         success_buffers: Box::new(|_, _| Vec::new()),
+        names: Box::new(Vec::new),
         tokens: Box::new(AdminTokens::default),
         change: Box::new(|_| Err("these are invented".to_owned())),
         undo: Box::new(|| 0),

@@ -2,8 +2,8 @@
 
 use super::class::class_at_accept;
 use super::connection::connection;
+use super::in_force::{InForce, Settings};
 use super::socket::{BACKLOG, Program, Wanted, demultiplex, want};
-use super::{InForce, Settings};
 use crate::lanes::LanePlace;
 use crate::shared::{Present, Shared};
 use crate::{clock, demux, saved_syn};

@@ -1,6 +1,6 @@
 //! A connection from its first byte to its protocol: PROXY header, TLS, HTTP/2 or HTTP/1.1.
 
-use super::InForce;
+use super::in_force::InForce;
 use crate::buffers::Buffer;
 use crate::client::peer::Peer;
 use crate::client::{http1, http2};

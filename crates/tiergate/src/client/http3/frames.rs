@@ -254,7 +254,7 @@ mod tests {
         for kind in MISPLACED {
             // As a whole frame, as one that ends too early, and as one that never ends.
             for payload in [&b""[..], b"\x01", b"\x40", &[7; 5000]] {
-                let stream = [frame(kind, payload), vec![0, 1, b'A'].repeat(9)].concat();
+                let stream = [frame(kind, payload), [0, 1, b'A'].repeat(9)].concat();
                 let (out, _) = passed(&stream[..frame(kind, payload).len()], 3).expect("short");
                 assert_eq!(out, UNEXPECTED, "{kind}: {payload:?}");
                 assert!(passed(&stream, 3).expect("short").0.starts_with(UNEXPECTED));
