@@ -26,7 +26,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define TG_NO_BUCKET 0xffff
 #define TG_ANSWER_MAX 256
 #define TG_SOON 1000000000ULL
-#define TC_ACT_OK 0
+/* What others have at the interface, programs and filters, is asked next. */
+#define TCX_NEXT -1
 #define TC_ACT_SHOT 2
 #define TG_ESTABLISHED 1
 #define TG_NEW_SYN_RECV 12
@@ -254,7 +255,7 @@ TG_INLINE int refuse(struct __sk_buff *skb, const struct tg_eth *eth, const stru
 	bpf_clone_redirect(skb, skb->ifindex, 0);
 	if (write(skb, eth, packet, 0, seq, ack, TG_RST | TG_ACK, 0))
 		return TC_ACT_SHOT;
-	return TC_ACT_OK;
+	return TCX_NEXT;
 }
 
 SEC("tcx/ingress")
@@ -264,23 +265,23 @@ int tg_http(struct __sk_buff *skb)
 	struct tg_state *in_force = bpf_map_lookup_elem(&state, &zero);
 	struct tg_scratch *room = bpf_map_lookup_elem(&scratch, &zero);
 	if (!in_force || !in_force->flags || !room)
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	__u32 len = skb->len;
 	if (len > TG_LOADED)
 		len = TG_LOADED;
 	if (len < sizeof(struct tg_eth) + sizeof(struct tg_ipv4) + sizeof(struct tg_tcp))
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	if (bpf_skb_load_bytes(skb, 0, room->bytes, len))
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	struct tg_packet packet = {};
 	if (!tg_parse(room->bytes, room->bytes + len, &packet) || packet.ip != sizeof(struct tg_eth))
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	if (packet.flags & TG_RST)
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	struct tg_service service = { .generation = in_force->generation, .local = packet.local, .port = packet.local_port };
 	__u32 *number = bpf_map_lookup_elem(&services, &service);
 	if (!number)
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	struct tg_flow flow = {
 		.client = packet.client,
 		.local = packet.local,
@@ -290,55 +291,55 @@ int tg_http(struct __sk_buff *skb)
 	if (packet.flags & TG_SYN) {
 		/* Another connection of the same ports. */
 		bpf_map_delete_elem(&refused, &flow);
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	}
 	/* What a client still sends that has our answer: acknowledgements, and the rest of a body. The system, which knows the connection no more, would reset it, and the client might lose the answer. Its FIN reaches the system, which resets. */
 	__u64 *at = bpf_map_lookup_elem(&refused, &flow);
 	if (!(packet.flags & TG_FIN) && at && bpf_ktime_get_ns() - *at < TG_SOON)
 		return TC_ACT_SHOT;
 	if (packet.data_len == 0)
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	/* Several packets in one (GRO), or one that is not all here. */
 	__u32 data = packet.tcp + packet.tcp_len;
 	if (skb->gso_segs > 1 || skb->len < data + packet.data_len)
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	if (packet.tcp > 134 || packet.tcp_len > 60)
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	data &= 255;
 	struct tg_tcp tcp;
 	struct tg_eth eth;
 	if (bpf_skb_load_bytes(skb, packet.tcp, &tcp, sizeof(tcp)) || bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)))
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	/* The head to where it can be read with fixed bounds. */
 	__u32 head_len = packet.data_len;
 	if (head_len > TG_HEAD_MAX)
 		head_len = TG_HEAD_MAX;
 	if (head_len < 16)
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	if (bpf_skb_load_bytes(skb, data, room->bytes, head_len))
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	room->key.service = tg_be32(*number);
 	__u32 method = tg_request(room->bytes, head_len, &room->key);
 	if (!method)
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	struct tg_path *path = bpf_map_lookup_elem(&paths, &room->key);
 	if (!path || path->bucket == TG_NO_BUCKET || !(path->methods & method))
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	__u32 slot = path->bucket, place = 1 + slot;
 	struct tg_bucket *bucket = bpf_map_lookup_elem(&buckets, &slot);
 	struct tg_answer *answer = bpf_map_lookup_elem(&answers, &slot);
 	struct tg_count *count = bpf_map_lookup_elem(&counts, &place);
 	if (!bucket || !answer || !count)
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	if (!is_first(skb, &packet, tg_be32(tcp.seq), tg_be32(tcp.ack)))
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	__u64 now = bpf_ktime_get_ns();
 	bpf_spin_lock(&bucket->lock);
 	enum tg_took took = tg_take(&bucket->tokens, now, TG_PARTITIONS);
 	bpf_spin_unlock(&bucket->lock);
 	if (took != TG_NOTHING) {
 		count->passed++;
-		return TC_ACT_OK;
+		return TCX_NEXT;
 	}
 	count->dropped++;
 	return refuse(skb, &eth, &packet, tcp.seq, tcp.ack, answer);

@@ -161,7 +161,7 @@ impl HttpGate {
     pub fn try_packet(&self, packet: &[u8], repeat: u32) -> Result<(bool, Duration), Fault> {
         let run = buckets::run(&self.object, "tg_http", packet, repeat);
         let (value, duration) = run.map_err(Fault::Load)?;
-        Ok((value == TC_ACT_OK, duration))
+        Ok((value == TCX_NEXT, duration))
     }
 
     fn write(
@@ -220,7 +220,7 @@ impl HttpGate {
     }
 }
 
-const TC_ACT_OK: u32 = 0;
+const TCX_NEXT: u32 = u32::MAX;
 
 fn path_key(service: u32, entry: &PathEntry) -> [u8; KEY_LEN] {
     let mut key = [0; KEY_LEN];

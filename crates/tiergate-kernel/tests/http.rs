@@ -188,6 +188,20 @@ fn what_is_refused_is_answered_and_never_seen() {
 }
 
 #[test]
+fn what_passes_is_for_others_at_the_interface_to_judge_too() {
+    let Some(network) = Network::start() else { return };
+    let _server = Server::start(&network, false);
+    let first = gate(&network, wanted(1000, 1000), REFUSED);
+    let second = gate(&network, wanted(0, 2), REFUSED);
+    let to = SERVER.to_string();
+    let answers: Vec<_> = network.on_client(|| (0..6).map(|_| ask(&to, &[PLAIN])).collect());
+    let passed = answers.iter().filter(|it| status(it) == "200").count();
+    assert_eq!(passed, 2, "{answers:?}");
+    let counts = |gate: &HttpGate| gate.counts(POLICER).expect("it is in force");
+    assert_eq!((counts(&first).passed, counts(&second).dropped), (6, 4));
+}
+
+#[test]
 fn a_refused_client_may_use_the_same_port_again_at_once() {
     let Some(network) = Network::start() else { return };
     let _server = Server::start(&network, true);

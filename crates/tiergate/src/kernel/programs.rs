@@ -28,6 +28,8 @@ pub(super) struct Programs {
     not_ebpf: Option<String>,
     /// Why the program for SYNs can be put at none of the interfaces.
     shut_out: Option<String>,
+    /// The interface at which another's program was found last.
+    taken: Option<String>,
     /// The rates of limits of nftables.
     paces: HashMap<PolicerId, Pace>,
     early: Early,
@@ -160,6 +162,7 @@ impl Programs {
     /// Switches both programs off, whatever was in force: every packet passes until the next attempt. One that cannot be switched off is taken away, as are rules of nftables.
     pub(super) fn fail_open(&mut self) {
         (self.early, self.heads, self.has_rules) = (Early::default(), Heads::default(), false);
+        self.not_ebpf = None;
         let off = Switches::default();
         if self.syn.as_mut().is_some_and(|it| it.is_nft() || it.switch(off).is_err()) {
             self.syn = None;
@@ -260,7 +263,8 @@ impl Programs {
 
     /// How many networks and paths have a rule.
     pub(super) fn sizes(&self) -> (usize, usize) {
-        (self.early.networks(), self.heads.listeners.iter().map(Vec::len).sum())
+        let networks = if self.early.policers.is_empty() { 0 } else { self.early.networks() };
+        (networks, self.heads.listeners.iter().map(Vec::len).sum())
     }
 
     /// What was counted. A system call for each policer and class of a program; of nftables one for all.

@@ -2,7 +2,7 @@
 
 use super::programs::{KernelCounts, Programs};
 use super::status::KernelStatus;
-use super::unqueued;
+use super::unqueued::Unqueued;
 use crate::clock;
 use crate::config::meant::{BlockInKernel, KernelSettings};
 use crate::door::BlockNews;
@@ -58,6 +58,8 @@ struct Kernel {
     settings: Option<KernelSettings>,
     here: Vec<IpAddr>,
     overload: Overload,
+    /// What a flood of SYNs leaves in the system's counters.
+    unqueued: Unqueued,
     generation: Option<u32>,
     /// What was last said to be missing.
     fault: Option<String>,
@@ -80,6 +82,7 @@ impl Default for Kernel {
             settings: None,
             here: Vec::new(),
             overload: Overload::new(1.0),
+            unqueued: Unqueued::default(),
             generation: None,
             fault: None,
             again: Again::default(),
@@ -201,8 +204,7 @@ impl Kernel {
         counted.arrived += total.blocked;
         counted.dropped += syns.iter().map(|it| it.dropped).sum::<u64>();
         counted.dropped += requests.iter().map(|it| it.refused).sum::<u64>();
-        // A system that does not say is one without a flood.
-        counted.unqueued = unqueued::unqueued_syns().unwrap_or_default();
+        counted.unqueued = self.unqueued.look();
         let done = match self.overload.observe(now, counted) {
             Some(is_on) => self.programs.switch(settings, is_on),
             None => Ok(()),
@@ -257,7 +259,11 @@ impl Kernel {
         let rate = |id| shared.door.gate().policer_rate(id);
         let (policy, is_overload) = (&config.policy, self.overload.is_on());
         match self.programs.try_ebpf(settings, policy, &self.here, is_overload, rate) {
-            true => self.better.succeeded(),
+            true => {
+                self.better.succeeded();
+                // Its lists are empty: those in sessions are let in anew by their next request.
+                shared.kernel.forget_let_in();
+            }
             false => self.better.failed(now),
         }
     }

@@ -301,6 +301,11 @@ impl Attached {
         {
             tracing::error!("connections are steered as before: {fault:#}");
         }
+        if self.steer.is_none()
+            && let Err(fault) = self.steer()
+        {
+            tracing::warn!("{:#}", fault.context("connections are not steered by class"));
+        }
         tracing::info!("the policy was read again");
         self.say_in_force();
     }
@@ -309,6 +314,17 @@ impl Attached {
     fn stages(&self) -> Vec<String> {
         let policy = &self.before.policy;
         let mut lines = stage_words(policy, "is not enforced without the gateway");
+        let denials = policy.denials().count();
+        if denials > 0 {
+            lines.push(format!(
+                "{denials} rules refuse requests: without the gateway nothing does, and their clients are served"
+            ));
+        }
+        if policy.plan.policers.len() > 1 {
+            lines.push(
+                "where several policers apply to a client, of its rule, its class and all requests, the first of these alone is asked".to_owned(),
+            );
+        }
         if self.before.settings.judges_requests() {
             lines.extend(attached(policy).filter_map(|it| {
                 let why = unjudged(policy, it)?;
@@ -333,7 +349,7 @@ impl Attached {
         };
         for it in self.programs.interfaces(settings) {
             let name = &it.name;
-            if let Some(way) = &it.way {
+            if let Some(way) = it.way.as_ref().filter(|_| networks > 0) {
                 tracing::info!("{name}: SYNs are policed ({way}), {networks} networks");
             }
             if it.ingress && paths > 0 {
@@ -341,6 +357,9 @@ impl Attached {
                     "{name}: first requests are policed, {paths} paths; refused ones are {refused}"
                 );
             }
+        }
+        if !self.programs.can_police() {
+            return;
         }
         match self.asked.queue {
             None => tracing::info!("the kernel polices at all times"),

@@ -70,11 +70,14 @@ impl Programs {
             ebpf: Box::new(fault),
             nftables: Box::new(nftables),
         })?;
-        (self.syn, self.not_ebpf) = (Some(nft), self.shut_out.take());
+        let why = self.shut_out.take();
+        self.syn = Some(nft);
         let done = self.write_syn(settings, policy, here, rate);
         let done = done.and_then(|()| self.switch(settings, is_overload));
         done.inspect_err(|_| self.fail_open())?;
-        self.attach(settings)
+        let done = self.attach(settings);
+        self.not_ebpf = why;
+        done
     }
 
     /// Whether nftables polices because the program could not be had.
@@ -92,7 +95,20 @@ impl Programs {
         rate: impl Fn(PolicerId) -> Option<Rate>,
     ) -> bool {
         let Ok(mut syn) = SynPolice::ebpf() else { return false };
-        let places = settings.interfaces.iter().filter(|it| syn.attach(it).is_ok()).count();
+        // Attaching resets the queues of some drivers: the one that is taken comes first, and the others are left alone while it is.
+        let mut interfaces: Vec<&String> = settings.interfaces.iter().collect();
+        interfaces.sort_by_key(|it| self.taken.as_ref() != Some(*it));
+        let mut places = 0;
+        for interface in interfaces {
+            match syn.attach(interface) {
+                Ok(_) => places += 1,
+                Err(Fault::Attach { .. }) => {
+                    self.taken = Some(interface.clone());
+                    return false;
+                }
+                Err(_) => {}
+            }
+        }
         let former = self.syn.take();
         if places == 0 || places < former.as_ref().map_or(0, SynPolice::places) {
             self.syn = former;
