@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Instructions in user space per request, counted by callgrind: they do not depend on how busy the machine is.
 
-One client, one kept connection, one request after another, through the policy of `make bench`. Fails if a figure is more than 3 % above the one that is
-kept for this compiler and these settings (scripts/instructions.json); --update keeps what was counted. Another compiler has figures of its own: then they
-are only shown.
+One client, one kept connection, one request after another, through the policy of `make bench`. Says so if a figure is more than 3 % above the one that is
+kept for this compiler and these settings (scripts/instructions.json), and fails if it is more than 10 %: without link-time optimisation, what the compiler
+puts where moved the same code by 5 %. --update keeps what was counted. Another compiler has figures of its own: then they are only shown.
 """
 
 import json
@@ -19,7 +19,7 @@ from fronts import ROOT, TIERGATE, Program, free_port, written
 KEPT = os.path.join(ROOT, "scripts/instructions.json")
 LAB = os.path.join(ROOT, "target/release/tiergate-lab")
 POLICY = os.path.join(ROOT, "crates/tiergate-lab/peers/tiergate.toml")
-DRIFT_MAX = 0.03
+DRIFT_TOLD, DRIFT_MAX = 0.03, 0.10
 # Requests before it is counted, so that all is warm, and those that are counted.
 WARM, COUNTED = 300, 1000
 PATHS = {"forward 1 KiB": "/bytes/1024", "refuse": "/refused"}
@@ -105,10 +105,12 @@ def main():
         with Program(words, port, folder):
             found = {name: counted(folder, path, port) for name, path in PATHS.items()}
     print(f"{'instructions per request':<26}{'counted':>10}{'kept':>10}{'':>9}")
-    above = []
+    told, above = [], []
     for name, count in found.items():
         before = known and known.get(name)
         drift = count / before - 1 if before else 0.0
+        if drift > DRIFT_TOLD:
+            told.append(name)
         if drift > DRIFT_MAX:
             above.append(name)
         print(f"{name:<26}{count:>10,}{format(before, ',') if before else '–':>10}{f'{drift:+.1%}' if before else '':>9}")
@@ -119,8 +121,12 @@ def main():
         print(f"kept for {key}")
     elif not known:
         print(f"no figures are kept for {key}: scripts/instructions.py --update keeps these")
-    elif above:
-        raise SystemExit(f"more than {DRIFT_MAX:.0%} above what is kept: {', '.join(above)}; find out why, or keep it by scripts/instructions.py --update")
+    elif told:
+        bound = DRIFT_MAX if above else DRIFT_TOLD
+        words = f"more than {bound:.0%} above what is kept: {', '.join(above or told)}; find out why, or keep it by scripts/instructions.py --update"
+        if above:
+            raise SystemExit(words)
+        print(words)
 
 
 if __name__ == "__main__":
