@@ -67,7 +67,7 @@ pub async fn accept(
     if program.is_some() && !shared.has_succeeded() {
         demux::detach(&listener);
     }
-    // Whoever is in the listen queue now would be reset when it closes. The system is asked, not the
+    // Connections that are in the listen queue now would be reset when it closes. The system is asked, not the
     // runtime, which may not have heard of the last ones yet. More than the queue holds can come only
     // while another process listens on the same socket, and those it takes.
     let listener = listener.into_std()?;

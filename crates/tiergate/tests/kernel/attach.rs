@@ -308,7 +308,8 @@ fn policing_of_a_foreign_server_is_exact() {
     let said = attached.end();
     let of = |number| said("SYNs policed", ["policer", "rule.1"], number);
     let (passed, wanted) = (of("passed") as f64, 250.0 + 500.0 * took.as_secs_f64());
-    assert!((passed / wanted - 1.0).abs() < 0.01, "{passed} of {wanted}");
+    // Of the time; what a thread that is kept from its processor for some tens of milliseconds takes it for is in this. The program's own tests are exact.
+    assert!((passed / wanted - 1.0).abs() < 0.03, "{passed} of {wanted}");
     let sent = sent.into_inner();
     assert!(sent as f64 > 5.0 * wanted, "{sent}: no flood");
     assert!(of("dropped") + of("passed") <= sent, "{sent}");
