@@ -430,7 +430,7 @@ fn the_nginx_example_decides_as_nginx_does() {
     same_verdicts(&example, |folder, text| {
         let path = folder.join("nginx.conf");
         let top = format!(
-            "daemon off;\npid {}/pid;\nerror_log {}/log;\n",
+            "daemon off;\nmaster_process off;\npid {}/pid;\nerror_log {}/log;\n",
             folder.display(),
             folder.display()
         );
