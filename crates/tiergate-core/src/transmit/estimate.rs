@@ -3,17 +3,21 @@
 //! While less is sent than the link carries, no packet of the background waits on its way: the virtual queue lets it go only once what was sent
 //! before it has left. So a packet that comes later than the way takes says that the link carries less than is thought, and by how much: all
 //! that was sent before it left in that time. That none is late says only that it carries no less. So now and then a little more than that is
-//! sent, for some milliseconds: what waits then says how much is carried; and where nothing waits, more is tried at once.
+//! sent, for some milliseconds ([`Trials`]). Once a packet waits then, the link is busy and the shaper has let through at once what it may: what is sent from that packet to the next
+//! that waits is what is carried meanwhile. Where nothing waits, more is tried, for longer.
 //!
 //! | state | what it waits for |
 //! |---|---|
 //! | nothing is tried | a packet that is not late, once it is time to try again |
 //! | more is tried | the first packet that was sent after it |
+//! | one was late in a trial | the next, for which a little is left before the link |
 //! | in doubt, as a packet was late | others that are late too, or one that is not |
 //!
 //! Source: the signal is TCP Vegas's (Brakmo and Peterson 1995), in time instead of bytes; what a train of packets says of a link is Dovrolis,
 //! Ramanathan and Moore's (2001). Unlike there, both are of all that is sent, the foreground's included.
 
+use super::known::Known;
+use super::trials::{Trial, Trials};
 use super::watched::{PACKET, Sample, Waited, Watched};
 use crate::time::Moment;
 use std::time::Duration;
@@ -35,25 +39,24 @@ const LATE: u32 = 3;
 const IDLE: f64 = 0.1;
 /// One that was late says nothing any more after so long.
 const OLD: Duration = Duration::from_secs(10);
-/// By so much more is tried first, and after each success; twice as much after each further one, up to that.
-const TRIED: [f64; 2] = [0.25, 1.0];
-/// So many times the time of a late one is to wait at the end of a trial in which nothing more is carried.
-const WAITS: f64 = 1.5;
 /// So much of what was found is used while nothing is tried.
 const USED_OF_FOUND: f64 = 0.98;
-/// How often more is tried where nothing is changing; and how soon after a trial that said nothing.
-const EVERY: Duration = Duration::from_secs(1);
-const AGAIN: Duration = Duration::from_millis(100);
+/// So many packets of what even the longest trial has sent may have been let through at once by a shaper.
+const AT_ONCE: f64 = 4.0;
+/// What is carried is told by what is sent in so many packets' time at least; and in so many times that at most, beyond the way there and back: in more, the link may have been idle.
+const MEASURED: [f64; 2] = [12.0, 4.0];
+/// The link was busy before a packet that waited that long.
+const BUSY: Duration = Duration::from_micros(150);
 /// What one packet may say at most, down and up: of a link that was found already, and of one that was not.
 const FALL_MAX: f64 = 0.1;
 const RISE_MAX: [f64; 2] = [1.25, 2.0];
-/// How far it rises where a packet was in time that was thought to have to wait.
-const UNEXPECTED: f64 = 1.1;
+/// How far it rises where a packet was in time that was thought to have to wait; each time twice as far, up to that.
+const UNEXPECTED: [f64; 2] = [1.03, 1.25];
 /// How far at least the estimate falls once so many are late, and at least where that goes on: each time twice as far, up to that.
 const FALL: f64 = 0.97;
 const FALL_ON: f64 = 0.5;
-/// What a trial measures counts as much as what was believed, unless it is far from that.
-const GAIN: f64 = 0.5;
+/// So much of what is measured after a trial counts, and the rest of what was believed.
+const GAIN: f64 = 0.3;
 /// What was sent since a packet that was in time says something, if that was sent not longer ago.
 const RECENT: Duration = Duration::from_secs(1);
 /// How often a packet is watched, at most; how many packets' time there is until the next of its flow; and how long it is waited for beyond its way until
@@ -61,11 +64,6 @@ const RECENT: Duration = Duration::from_secs(1);
 const WATCHED_EVERY: Duration = Duration::from_millis(2);
 const NEXT_WITHIN: f64 = 8.0;
 const LOST: Duration = Duration::from_millis(250);
-/// Flows of which a packet was in time so long ago at most are known not to be behind a link of their own that is slower. So many are remembered.
-const KNOWN: Duration = Duration::from_secs(5);
-const KNOWN_MAX: usize = 16;
-/// Where a packet of another is late, one of those is looked for, for so long; as many such in a row as are no chance say something all the same.
-const OTHERS: Duration = Duration::from_millis(50);
 /// While the background may send nothing, two packets are sent all the same each time that this has passed, and, once the link is found, so many packets' time: else
 /// nothing would be learned where the foreground sends more than the link is thought to carry.
 const SOUNDS_EVERY: Duration = Duration::from_millis(100);
@@ -98,14 +96,6 @@ pub(super) enum Learned {
     Waits,
 }
 
-/// More is tried.
-#[derive(Clone, Copy, Debug)]
-struct Trial {
-    /// As it was when it began.
-    from: Sample,
-    ends: Moment,
-}
-
 /// The estimate of what a link carries.
 #[derive(Clone, Debug)]
 pub(super) struct Estimate {
@@ -128,12 +118,13 @@ pub(super) struct Estimate {
     late_says: f64,
     /// How far it falls if they say nothing.
     fall: f64,
+    /// How far it rises if one is in time that was to wait.
+    unexpected: f64,
     /// Whether none was in time since.
     is_in_doubt: bool,
-    trial: Option<Trial>,
-    /// By how much more is tried.
-    tried: f64,
-    tries_at: Moment,
+    trials: Trials,
+    /// One that was late at the end of a trial: what is carried is told by the next, for which something is left before the link.
+    late_in_trial: Option<Sample>,
     /// When the last one began to be watched, and until when no other is.
     watched_at: Option<Moment>,
     watched_until: Moment,
@@ -142,12 +133,7 @@ pub(super) struct Estimate {
     /// When the background sent last, and whether it did though there was no room.
     background_at: Moment,
     is_sounding: bool,
-    /// Flows of which a packet was in time, and when.
-    known: [(u64, Moment); KNOWN_MAX],
-    known_next: usize,
-    /// How many late ones said nothing since one was in time, and when the last did.
-    ignored: u32,
-    ignored_at: Moment,
+    known: Known,
 }
 
 impl Estimate {
@@ -165,19 +151,16 @@ impl Estimate {
             late_last: None,
             late_says: 0.0,
             fall: FALL,
+            unexpected: UNEXPECTED[0],
             is_in_doubt: false,
-            trial: None,
-            tried: TRIED[1],
-            tries_at: now,
+            trials: Trials::new(now),
+            late_in_trial: None,
             watched_at: None,
             watched_until: now,
             watches_sounding: false,
             background_at: now,
             is_sounding: false,
-            known: [(0, Moment::NEVER); KNOWN_MAX],
-            known_next: 0,
-            ignored: 0,
-            ignored_at: Moment::ZERO,
+            known: Known::new(),
         }
     }
 
@@ -188,10 +171,7 @@ impl Estimate {
 
     /// What is to be sent at most now, in bits a second.
     pub(super) fn allowed(&self, now: Moment) -> u64 {
-        let part = match self.trial {
-            Some(trial) if now < trial.ends => 1.0 + self.tried,
-            _ => USED_OF_FOUND,
-        };
+        let part = self.trials.more(now).map_or(USED_OF_FOUND, |more| 1.0 + more);
         (self.bits * part) as u64
     }
 
@@ -217,20 +197,28 @@ impl Estimate {
         (watched.debt - self.bits / 8.0 * waited.most.as_secs_f64()).max(0.0)
     }
 
-    /// What of what was sent since a watched packet waits before the link, in bytes on the wire, once it was acknowledged.
-    pub(super) fn left_since(&self, watched: &Watched, waited: Waited) -> f64 {
-        (self.sent - watched.sent - self.bits / 8.0 * waited.way.as_secs_f64()).max(0.0)
+    /// What of what was sent since a watched packet waits before the link, in bytes on the wire, once it was acknowledged. After a trial, also what the link let
+    /// through at once, so that it can do so again: all that was sent beyond what it carries since the trial began.
+    pub(super) fn left_since(&mut self, now: Moment, watched: &Watched, waited: Waited) -> f64 {
+        let kept = self.late_in_trial.map_or(0.0, |it| it.waited);
+        let kept = kept.min(self.threshold().as_secs_f64());
+        let left = self.sent - watched.sent - self.bits / 8.0 * (waited.way.as_secs_f64() + kept);
+        let owed = match self.late_in_trial {
+            None => self.trials.owed(now, self.sent, self.bits),
+            Some(_) => 0.0,
+        };
+        left.max(owed).max(0.0)
     }
 
     /// Whether a packet of that flow that is sent now is to be watched instead of one that is, if any. O(1).
     pub(super) fn watches(&self, now: Moment, flow: u64) -> bool {
-        let is_just_late = self.is_in_doubt && now < self.late_at + OTHERS;
-        let is_for_known = is_just_late || now < self.ignored_at + OTHERS;
-        if is_for_known && !self.counts(now, flow) {
+        let late_at = self.is_in_doubt.then_some(self.late_at);
+        if self.known.seeks(now, late_at) && !self.known.counts(now, flow, LATE) {
             return false;
         }
-        let is_over =
-            self.trial.is_some_and(|it| now >= it.ends && self.watched_at < Some(it.ends));
+        let is_over = self.trials.running().is_some_and(|it| {
+            it.is_before(now) && self.watched_at.is_none_or(|at| !it.is_before(at))
+        });
         // What has its turn says more than what was sent without.
         let is_better = self.watches_sounding && !self.is_sounding;
         now >= self.watched_until || is_over || is_better
@@ -263,8 +251,8 @@ impl Estimate {
     pub(super) fn not_yet(&mut self, now: Moment, watched: &Watched, way: Duration) -> NotYet {
         let late = now.since(watched.at).saturating_sub(way);
         let is_late = late > self.threshold().mul_f64(HELD) && !watched.is_sounding;
-        if is_late && !self.counts(now, watched.flow) {
-            self.ignores(now);
+        if is_late && !self.known.counts(now, watched.flow, LATE) {
+            self.known.ignores(now);
             self.forgets(watched);
             return NotYet::GivesUp;
         }
@@ -282,15 +270,14 @@ impl Estimate {
         if is_late && watched.is_sounding {
             return Learned::Nothing;
         }
-        if is_late && !self.counts(now, watched.flow) {
-            self.ignores(now);
+        if is_late && !self.known.counts(now, watched.flow, LATE) {
+            self.known.ignores(now);
             return Learned::Nothing;
         }
-        if let Some(trial) = self.trial {
+        if let Some(trial) = self.trials.running() {
             // One that was sent before its end says enough if it is that late.
             let is_enough = waited.least > threshold.mul_f64(HELD) && watched.at > trial.from.at;
-            if watched.at >= trial.ends || is_enough {
-                self.trial = None;
+            if trial.is_before(watched.at) || is_enough {
                 let learned = self.judges(now, trial, sample, waited);
                 if is_in_time {
                     self.comes_in_time(now, watched, sample, waited.most);
@@ -298,14 +285,26 @@ impl Estimate {
                 return learned;
             }
         }
-        if self.trial.is_none() && waited.most.saturating_sub(waited.least) <= threshold {
+        if let Some(late) = self.late_in_trial.filter(|it| sample.at > it.at) {
+            let is_far = waited.least > threshold.mul_f64(HELD);
+            if waited.least >= BUSY && !is_far {
+                return self.measures(now, late, sample, waited.way);
+            }
+            self.late_in_trial = None;
+            if is_in_time {
+                self.comes_in_time(now, watched, sample, waited.most);
+                return Learned::Waits;
+            }
+        }
+        if self.trials.running().is_none() && waited.most.saturating_sub(waited.least) <= threshold
+        {
             self.differs(waits, threshold);
         }
         if is_in_time {
             self.comes_in_time(now, watched, sample, waited.most);
             return Learned::InTime;
         }
-        if is_late && self.trial.is_none() {
+        if is_late && self.trials.running().is_none() {
             return self.is_late(now, watched.flow, sample);
         }
         Learned::Nothing
@@ -320,11 +319,13 @@ impl Estimate {
 
     /// A packet was in time: all that was sent since another that was has been carried meanwhile.
     fn comes_in_time(&mut self, now: Moment, watched: &Watched, sample: Sample, most: Duration) {
-        self.knows(now, watched.flow);
-        (self.ignored, self.ignored_at) = (0, Moment::ZERO);
+        self.known.is_in_time(now, watched.flow);
         if watched.debt * 8.0 > self.bits * 2.0 * self.threshold().as_secs_f64() {
             // It was to wait, and did not.
-            self.rises(self.bits * UNEXPECTED);
+            self.rises(self.bits * self.unexpected);
+            self.unexpected = (self.unexpected * self.unexpected).min(UNEXPECTED[1]);
+        } else {
+            self.unexpected = UNEXPECTED[0];
         }
         (self.in_time, self.is_in_doubt) = (Some(sample), false);
         if !watched.is_sounding {
@@ -355,42 +356,62 @@ impl Estimate {
 
     /// A packet was in time, and nothing is thought to wait before the link now: more is tried, if it is time to.
     pub(super) fn tries(&mut self, now: Moment) {
-        if now < self.tries_at || self.trial.is_some() {
-            return;
+        if self.trials.are_due(now) {
+            let waited = self.in_time.map_or(0.0, |it| it.waited);
+            let from = Sample { at: now, sent: self.sent, waited };
+            self.trials.begin(from, self.bits, self.threshold());
         }
-        let waited = self.in_time.map_or(0.0, |it| it.waited);
-        let excess = WAITS * self.threshold().as_secs_f64() / self.tried;
-        let train = 2.0 * (PACKETS + 1.0) * PACKET / (self.bits * (1.0 + self.tried));
-        let from = Sample { at: now, sent: self.sent, waited };
-        self.trial = Some(Trial { from, ends: now + Duration::from_secs_f64(excess.max(train)) });
     }
 
     /// What a trial has shown.
     fn judges(&mut self, now: Moment, trial: Trial, sample: Sample, waited: Waited) -> Learned {
         let threshold = self.threshold().as_secs_f64();
         let is_under_load = sample.is_full_since(trial.from, self.bits);
-        self.tries_at = now + AGAIN;
+        self.trials.end(now);
         if waited.least.as_secs_f64() - trial.from.waited > threshold / 2.0 && is_under_load {
-            let before = self.in_time.map_or(0.0, |it| sample.carried_since(it, sample.waited));
-            let carried = sample.carried_since(trial.from, sample.waited).max(before);
-            let most = self.bits * if self.is_found { RISE_MAX[0] } else { 1.0 + self.tried };
-            let carried = carried.clamp(self.bits * FALL_MAX, most);
-            let is_little = waited.least.as_secs_f64() < HELD * threshold;
-            let gain = if self.is_found && is_little { GAIN } else { 1.0 };
-            self.bits += gain * (carried - self.bits);
-            (self.is_found, self.tried) = (true, TRIED[0]);
-            self.tries_at = now + EVERY;
+            // More than is carried, if the shaper let some through at once: not where a trial just before it had used that up.
+            let carried = sample.carried_since(trial.from, sample.waited);
+            let is_first = self.is_found && !self.trials.are_rising();
+            let most = if is_first { 0.0 } else { self.trials.tried() };
+            self.bits = carried.clamp(self.bits * FALL_MAX, self.bits * (1.0 + most));
+            let is_too_long = waited.least.as_secs_f64() > HELD * threshold;
+            self.trials.were_late(now, trial.from, is_too_long);
+            (self.is_found, self.late_in_trial) = (true, Some(sample));
             self.bound();
             return Learned::Waits;
         }
         let most = waited.most.as_secs_f64();
-        if most <= threshold
-            && self.rises(sample.carried_since(trial.from, most.max(trial.from.waited)))
-        {
-            self.tried = (2.0 * self.tried).min(TRIED[1]);
-            self.tries_at = now;
+        if most > threshold {
+            return Learned::Nothing;
+        }
+        if self.is_found && is_under_load && self.trials.lengthen(now) {
+            return Learned::Nothing;
+        }
+        let at_once = if self.is_found { AT_ONCE * PACKET / 8.0 } else { 0.0 };
+        let sample = Sample { sent: sample.sent - at_once, ..sample };
+        if self.rises(sample.carried_since(trial.from, most.max(trial.from.waited))) {
+            self.trials.raise(now);
         }
         Learned::Nothing
+    }
+
+    /// A packet that was sent after a trial in which one was late: if it waited, too, the link was busy in between, and carried what was sent meanwhile.
+    fn measures(&mut self, now: Moment, late: Sample, sample: Sample, way: Duration) -> Learned {
+        let time = sample.at.since(late.at).as_secs_f64();
+        let least = MEASURED[0] * PACKET / self.bits;
+        if time < least {
+            return Learned::Nothing;
+        }
+        self.late_in_trial = None;
+        if time > MEASURED[1] * least + way.as_secs_f64() {
+            return Learned::Waits;
+        }
+        let carried = sample.carried_since(late, sample.waited);
+        let carried = carried.clamp(self.bits / RISE_MAX[0], self.bits * RISE_MAX[0]);
+        self.bits += GAIN * (carried - self.bits);
+        self.trials.rest(now);
+        self.bound();
+        Learned::Waits
     }
 
     /// A packet was late.
@@ -401,9 +422,7 @@ impl Estimate {
         if self.late == 0 {
             self.late_says = 0.0;
         }
-        // Until another of it is in time, the others say more.
-        let own = self.known.iter_mut().filter(|(known, _)| *known == flow);
-        own.for_each(|it| it.1 = Moment::NEVER);
+        self.known.is_late(flow);
         self.late_says = self.says(sample).unwrap_or(self.late_says);
         (self.late, self.late_last, self.late_at, self.is_in_doubt) =
             (self.late + 1, Some(sample), now, true);
@@ -422,8 +441,10 @@ impl Estimate {
         }
         let before = self.before.map(|(it, _)| it).or(self.in_time);
         let before = before.filter(|it| sample.at.since(it.at) < RECENT)?;
+        let time = sample.at.since(before.at).as_secs_f64() + sample.waited;
+        let is_long = time > MEASURED[0] * PACKET / self.bits;
         let is_full = sample.is_full_since(before, self.bits * USED_OF_FOUND);
-        is_full.then(|| sample.carried_since(before, sample.waited))
+        (is_full && is_long).then(|| sample.carried_since(before, sample.waited))
     }
 
     /// So many were late that less is carried: as much as the last of them says that can say it, else a little less.
@@ -431,45 +452,17 @@ impl Estimate {
         let part = if self.late_says > 0.0 { self.late_says / self.bits } else { self.fall };
         self.bits *= part.clamp(FALL_MAX, FALL);
         self.fall = (self.fall * self.fall).max(FALL_ON);
-        (self.is_found, self.tried, self.late, self.is_in_doubt) = (true, TRIED[0], 0, false);
+        (self.is_found, self.late, self.is_in_doubt) = (true, 0, false);
         (self.in_time, self.before) = (Some(sample), None);
         // Whose link is slower by itself is not known any more.
-        self.known = [(0, Moment::NEVER); KNOWN_MAX];
-        (self.ignored, self.ignored_at) = (0, Moment::ZERO);
-        self.tries_at = now + EVERY;
+        self.known = Known::new();
+        self.trials.rest(now);
         self.bound();
         Learned::Waits
     }
 
     fn bound(&mut self) {
         self.bits = self.bits.clamp(BOUNDS[0], BOUNDS[1]);
-    }
-
-    fn is_recent(now: Moment, at: Moment) -> bool {
-        at != Moment::NEVER && now.since(at) < KNOWN
-    }
-
-    /// Whether it says something of the link if a packet of that flow is late: one was in time, or of no flow was.
-    fn counts(&self, now: Moment, flow: u64) -> bool {
-        let mut recent = self.known.iter().filter(|(_, at)| Self::is_recent(now, *at)).peekable();
-        recent.peek().is_none() || self.ignored >= LATE || recent.any(|(known, _)| *known == flow)
-    }
-
-    /// A packet was late that says nothing by itself; one of a flow that does is looked for.
-    fn ignores(&mut self, now: Moment) {
-        if now >= self.ignored_at + OTHERS {
-            (self.ignored, self.ignored_at) = (self.ignored + 1, now);
-        }
-    }
-
-    /// A packet of that flow was in time.
-    fn knows(&mut self, now: Moment, flow: u64) {
-        let place = self.known.iter().position(|(known, _)| *known == flow);
-        let place = place.unwrap_or_else(|| {
-            self.known_next = (self.known_next + 1) % KNOWN_MAX;
-            self.known_next
-        });
-        self.known[place] = (flow, now);
     }
 
     /// Who waits longer is late.

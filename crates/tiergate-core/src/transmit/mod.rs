@@ -5,7 +5,9 @@
 //! | `virtual_queue` | when the link has room |
 //! | `heads` | what stands around an answer's bytes on the wire |
 //! | `estimate` | what the link carries, where nobody says it |
+//! | `trials` | when more is tried than it is thought to carry, and for how long |
 //! | `watched` | the packets that say it |
+//! | `known` | whose packets say it |
 //! | `share` | what a policy says of a class: what it is sure of, and its part of the rest |
 //! | `account` | what a class has left of that |
 //! | `scheduler` | whose turn it is |
@@ -14,9 +16,11 @@
 mod account;
 mod estimate;
 mod heads;
+mod known;
 mod scheduler;
 mod share;
 mod tree;
+mod trials;
 mod virtual_queue;
 mod watched;
 

@@ -206,7 +206,7 @@ impl Scheduler {
                 // Less than a packet is nothing that waits.
                 Learned::InTime if self.queue.debt() >= PACKET / 8.0 => {}
                 Learned::InTime => estimate.tries(now),
-                Learned::Waits => self.queue.drain(now, estimate.left_since(watched, waited)),
+                Learned::Waits => self.queue.drain(now, estimate.left_since(now, watched, waited)),
             }
             self.adjust(now);
         }
