@@ -18,7 +18,7 @@
 
 use super::known::Known;
 use super::trials::{Trial, Trials};
-use super::watched::{PACKET, Sample, Waited, Watched};
+use super::watched::{Learned, NotYet, PACKET, Sample, Waited, Watched};
 use crate::time::Moment;
 use std::time::Duration;
 
@@ -45,6 +45,9 @@ const USED_OF_FOUND: f64 = 0.98;
 const AT_ONCE: f64 = 4.0;
 /// What is carried is told by what is sent in so many packets' time at least; and in so many times that at most, beyond the way there and back: in more, the link may have been idle.
 const MEASURED: [f64; 2] = [12.0, 4.0];
+/// After so many trials in which nothing was measured, as the queue was gone before the next packet, so far it rises with each, to find out.
+const UNMEASURED: u32 = 3;
+const RISE: f64 = 1.01;
 /// The link was busy before a packet that waited that long.
 const BUSY: Duration = Duration::from_micros(150);
 /// What one packet may say at most, down and up: of a link that was found already, and of one that was not.
@@ -72,29 +75,9 @@ const SOUNDS_EVERY_PACKETS: f64 = 100.0;
 /// may still be in sockets.
 const BETWEEN: Duration = Duration::from_millis(100);
 /// Nothing is sent while a watched packet is late by so many times as much: the link has become much slower.
-const HELD: f64 = 3.0;
-
-/// What to do while it is on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotYet {
-    /// Nothing.
-    Waits,
-    /// Nothing may be sent.
-    Holds,
-    /// It says nothing any more: another is to be watched.
-    GivesUp,
-}
-
-/// What was learned from it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Learned {
-    /// Nothing.
-    Nothing,
-    /// Nothing waited before the link when it was sent.
-    InTime,
-    /// It waited, so that what was sent since is to leave before more is.
-    Waits,
-}
+const FAR: f64 = 3.0;
+/// A trial was too long in which one was late by so many times as much.
+const TOO_LONG: f64 = 2.0;
 
 /// The estimate of what a link carries.
 #[derive(Clone, Debug)]
@@ -125,6 +108,8 @@ pub(super) struct Estimate {
     trials: Trials,
     /// One that was late at the end of a trial: what is carried is told by the next, for which something is left before the link.
     late_in_trial: Option<Sample>,
+    /// After how many nothing was measured.
+    unmeasured: u32,
     /// When the last one began to be watched, and until when no other is.
     watched_at: Option<Moment>,
     watched_until: Moment,
@@ -155,6 +140,7 @@ impl Estimate {
             is_in_doubt: false,
             trials: Trials::new(now),
             late_in_trial: None,
+            unmeasured: 0,
             watched_at: None,
             watched_until: now,
             watches_sounding: false,
@@ -167,6 +153,11 @@ impl Estimate {
     /// What is believed, in bits a second.
     pub(super) fn bits(&self) -> u64 {
         self.bits as u64
+    }
+
+    /// When the rate of a trial ended that nobody knows the outcome of, if it did.
+    pub(super) fn trial_ended_at(&self, now: Moment) -> Option<Moment> {
+        self.trials.running().and_then(|it| it.ended_at(now))
     }
 
     /// What is to be sent at most now, in bits a second.
@@ -250,7 +241,7 @@ impl Estimate {
     /// What to do as a packet that is watched was not acknowledged so far; `way`: how long the way there and back takes.
     pub(super) fn not_yet(&mut self, now: Moment, watched: &Watched, way: Duration) -> NotYet {
         let late = now.since(watched.at).saturating_sub(way);
-        let is_late = late > self.threshold().mul_f64(HELD) && !watched.is_sounding;
+        let is_late = late > self.far() && !watched.is_sounding;
         if is_late && !self.known.counts(now, watched.flow, LATE) {
             self.known.ignores(now);
             self.forgets(watched);
@@ -276,7 +267,7 @@ impl Estimate {
         }
         if let Some(trial) = self.trials.running() {
             // One that was sent before its end says enough if it is that late.
-            let is_enough = waited.least > threshold.mul_f64(HELD) && watched.at > trial.from.at;
+            let is_enough = waited.least > self.far() && watched.at > trial.from.at;
             if trial.is_before(watched.at) || is_enough {
                 let learned = self.judges(now, trial, sample, waited);
                 if is_in_time {
@@ -286,11 +277,13 @@ impl Estimate {
             }
         }
         if let Some(late) = self.late_in_trial.filter(|it| sample.at > it.at) {
-            let is_far = waited.least > threshold.mul_f64(HELD);
-            if waited.least >= BUSY && !is_far {
+            if waited.least >= BUSY && waited.least <= self.far() {
                 return self.measures(now, late, sample, waited.way);
             }
             self.late_in_trial = None;
+            if !is_in_time {
+                self.trials.owe_nothing();
+            }
             if is_in_time {
                 self.comes_in_time(now, watched, sample, waited.most);
                 return Learned::Waits;
@@ -372,9 +365,13 @@ impl Estimate {
             // More than is carried, if the shaper let some through at once: not where a trial just before it had used that up.
             let carried = sample.carried_since(trial.from, sample.waited);
             let is_first = self.is_found && !self.trials.are_rising();
-            let most = if is_first { 0.0 } else { self.trials.tried() };
-            self.bits = carried.clamp(self.bits * FALL_MAX, self.bits * (1.0 + most));
-            let is_too_long = waited.least.as_secs_f64() > HELD * threshold;
+            self.unmeasured += 1;
+            let rise = if self.unmeasured > UNMEASURED { RISE - 1.0 } else { 0.0 };
+            let most = if is_first { rise } else { self.trials.tried() };
+            // One packet may be late for other reasons: if far less is carried, others are late, too.
+            let least = if self.is_found { 1.0 / RISE_MAX[0] } else { FALL_MAX };
+            self.bits = carried.clamp(self.bits * least, self.bits * (1.0 + most));
+            let is_too_long = waited.least.as_secs_f64() > TOO_LONG * threshold;
             self.trials.were_late(now, trial.from, is_too_long);
             (self.is_found, self.late_in_trial) = (true, Some(sample));
             self.bound();
@@ -384,13 +381,16 @@ impl Estimate {
         if most > threshold {
             return Learned::Nothing;
         }
-        if self.is_found && is_under_load && self.trials.lengthen(now) {
+        if self.is_found && is_under_load && self.trials.lengthen(now, trial.from) {
             return Learned::Nothing;
         }
         let at_once = if self.is_found { AT_ONCE * PACKET / 8.0 } else { 0.0 };
         let sample = Sample { sent: sample.sent - at_once, ..sample };
         if self.rises(sample.carried_since(trial.from, most.max(trial.from.waited))) {
             self.trials.raise(now);
+        } else if self.is_found && is_under_load {
+            self.trials.owe_nothing();
+            self.trials.rest(now);
         }
         Learned::Nothing
     }
@@ -403,9 +403,11 @@ impl Estimate {
             return Learned::Nothing;
         }
         self.late_in_trial = None;
-        if time > MEASURED[1] * least + way.as_secs_f64() {
+        let is_full = sample.is_full_since(late, self.bits * USED_OF_FOUND);
+        if time > MEASURED[1] * least + way.as_secs_f64() || !is_full {
             return Learned::Waits;
         }
+        self.unmeasured = 0;
         let carried = sample.carried_since(late, sample.waited);
         let carried = carried.clamp(self.bits / RISE_MAX[0], self.bits * RISE_MAX[0]);
         self.bits += GAIN * (carried - self.bits);
@@ -453,6 +455,7 @@ impl Estimate {
         self.bits *= part.clamp(FALL_MAX, FALL);
         self.fall = (self.fall * self.fall).max(FALL_ON);
         (self.is_found, self.late, self.is_in_doubt) = (true, 0, false);
+        self.trials.begin_anew();
         (self.in_time, self.before) = (Some(sample), None);
         // Whose link is slower by itself is not known any more.
         self.known = Known::new();
@@ -465,6 +468,11 @@ impl Estimate {
         self.bits = self.bits.clamp(BOUNDS[0], BOUNDS[1]);
     }
 
+    /// Who waits longer is late for other reasons than a trial, or the link has become much slower.
+    fn far(&self) -> Duration {
+        self.threshold().mul_f64(FAR).min(THRESHOLD_MAX)
+    }
+
     /// Who waits longer is late.
     fn threshold(&self) -> Duration {
         let packets = PACKETS * PACKET / self.bits;
@@ -474,20 +482,4 @@ impl Estimate {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_known_to_be_between_far_bounds_says_nothing_of_differences() {
-        // Answers of one packet on a connection that is kept: each is known to be acknowledged only once the next is asked for.
-        let mut estimate = Estimate::new(Moment::ZERO);
-        for number in 1..500 {
-            let now = Moment::from_millis(number * 100);
-            let watched = estimate.watch(now, 1, 0.0, None);
-            let most = Duration::from_micros(if number % 2 == 0 { 100_000 } else { 100 });
-            let waited = Waited { least: Duration::ZERO, most, way: Duration::ZERO };
-            estimate.learns(now + most, &watched, waited);
-        }
-        assert!(estimate.difference < 1e-3, "{}", estimate.difference);
-    }
-}
+mod tests;

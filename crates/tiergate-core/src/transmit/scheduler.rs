@@ -9,11 +9,11 @@
 //! Source: Atropos, the scheduler of Nemesis (Voigt A, 2.1 and 3.2); start-time fair queueing (Goyal, Vin and Cheng 1996) for the rest.
 
 use super::account::{Account, Claim};
-use super::estimate::{Estimate, Learned, NotYet};
+use super::estimate::Estimate;
 use super::heads::Heads;
 use super::share::Share;
 use super::virtual_queue::VirtualQueue;
-use super::watched::{PACKET, Waited, Watched};
+use super::watched::{Learned, NotYet, PACKET, Waited, Watched};
 use crate::class::{Class, ClassId};
 use crate::time::Moment;
 use std::time::Duration;
@@ -237,7 +237,9 @@ impl Scheduler {
         if let Some((estimate, set)) = &mut self.estimate {
             let bits = estimate.allowed(now);
             if std::mem::replace(set, bits) != bits {
-                self.queue.set(now, bits, self.is_shared);
+                // Nobody may have looked since.
+                let at = estimate.trial_ended_at(now).unwrap_or(now);
+                self.queue.set(at, bits, self.is_shared);
             }
         }
     }

@@ -15,6 +15,10 @@ const WAITS: f64 = 1.5;
 const PACKETS: f64 = 6.0;
 /// How many times as long a trial may become.
 const LONGER_MAX: f64 = 4.0;
+/// None is longer, unless it takes that many packets.
+const TIME_MAX: Duration = Duration::from_millis(250);
+/// More may have been carried before this, and the shaper has been idle since.
+const RAISED: Duration = Duration::from_secs(1);
 /// How often more is tried where nothing is changing; and how soon after a trial that said nothing.
 const EVERY: Duration = Duration::from_millis(1500);
 const AGAIN: Duration = Duration::from_millis(100);
@@ -28,6 +32,11 @@ pub(super) struct Trial {
 }
 
 impl Trial {
+    /// When it ended, if it did until now.
+    pub(super) fn ended_at(&self, now: Moment) -> Option<Moment> {
+        self.is_before(now).then_some(self.ends)
+    }
+
     /// Whether one that was sent then was sent after it.
     pub(super) fn is_before(&self, at: Moment) -> bool {
         at >= self.ends
@@ -38,19 +47,28 @@ impl Trial {
 #[derive(Clone, Debug)]
 pub(super) struct Trials {
     running: Option<Trial>,
-    /// When the last in which a packet was late began, until what it sent beyond what the link carries is to leave.
+    /// When the first of those began that ended with one in which a packet was late, until what they sent beyond what the link carries is to leave.
     owes_since: Option<Sample>,
     /// How many times longer than the shortest they are.
     longer: f64,
     /// By how much more is tried.
     tried: f64,
+    /// When more was carried last.
+    raised_at: Option<Moment>,
     next_at: Moment,
 }
 
 impl Trials {
     /// The first is to be at once.
     pub(super) fn new(now: Moment) -> Self {
-        Trials { running: None, owes_since: None, longer: 1.0, tried: TRIED[1], next_at: now }
+        Trials {
+            running: None,
+            owes_since: None,
+            longer: 1.0,
+            tried: TRIED[1],
+            raised_at: None,
+            next_at: now,
+        }
     }
 
     /// The one of which nothing is known so far.
@@ -75,9 +93,12 @@ impl Trials {
 
     /// One begins from there, on a link of so many bits a second, where a packet is late that waits for longer than `threshold`.
     pub(super) fn begin(&mut self, from: Sample, bits: f64, threshold: Duration) {
+        if self.raised_at.is_some_and(|at| from.at.since(at) > RAISED) {
+            self.tried = TRIED[0];
+        }
         let excess = WAITS * self.longer * threshold.as_secs_f64() / self.tried;
         let train = PACKETS * PACKET / (bits * (1.0 + self.tried));
-        let ends = from.at + Duration::from_secs_f64(excess.max(train));
+        let ends = from.at + Duration::from_secs_f64(excess.min(TIME_MAX.as_secs_f64()).max(train));
         self.running = Some(Trial { from, ends });
     }
 
@@ -94,7 +115,7 @@ impl Trials {
 
     /// Packets were late in one that began there; very late, if it was too long.
     pub(super) fn were_late(&mut self, now: Moment, from: Sample, is_too_long: bool) {
-        self.owes_since = Some(from);
+        self.owes_since.get_or_insert(from);
         if is_too_long {
             self.longer = (self.longer / 2.0).max(1.0);
         }
@@ -102,7 +123,8 @@ impl Trials {
     }
 
     /// None was late: another follows at once that is twice as long. Whether there is one.
-    pub(super) fn lengthen(&mut self, now: Moment) -> bool {
+    pub(super) fn lengthen(&mut self, now: Moment, from: Sample) -> bool {
+        self.owes_since.get_or_insert(from);
         let is_longest = self.longer >= LONGER_MAX;
         if !is_longest {
             (self.longer, self.next_at) = (2.0 * self.longer, now);
@@ -113,6 +135,7 @@ impl Trials {
     /// More was carried: another follows at once that tries twice as much.
     pub(super) fn raise(&mut self, now: Moment) {
         (self.tried, self.next_at) = ((2.0 * self.tried).min(TRIED[1]), now);
+        (self.raised_at, self.owes_since) = (Some(now), None);
     }
 
     /// Whether those before have found that more is carried, so that the shaper had no time to be idle.
@@ -120,7 +143,17 @@ impl Trials {
         self.tried > TRIED[0]
     }
 
-    /// What was sent beyond what is carried since the last began in which packets were late, if `sent` was sent until now: it is to leave. In bytes on the
+    /// What they sent beyond what is carried is not known: something else was late.
+    pub(super) fn owe_nothing(&mut self) {
+        self.owes_since = None;
+    }
+
+    /// The link carries less than was thought: what was found of it before says nothing.
+    pub(super) fn begin_anew(&mut self) {
+        (self.owes_since, self.longer) = (None, 1.0);
+    }
+
+    /// What was sent beyond what is carried since those began that ended with one in which packets were late, if `sent` was sent until now: it is to leave. In bytes on the
     /// wire, once for each.
     pub(super) fn owed(&mut self, now: Moment, sent: f64, bits: f64) -> f64 {
         self.owes_since
@@ -159,7 +192,7 @@ mod tests {
             assert!(!trials.are_due(now), "one is running");
             trials.end(now);
             assert!(!trials.are_due(now));
-            assert_eq!(trials.lengthen(now), millis < 1700);
+            assert_eq!(trials.lengthen(now, at(millis)), millis < 1700);
         }
         // A quarter more for so long that a threshold and a half is to wait.
         assert_eq!(lengths, [18, 36, 72]);
@@ -174,7 +207,10 @@ mod tests {
         trials.begin(at(0), BITS, THRESHOLD);
         let now = Moment::from_millis(40);
         trials.end(now);
-        trials.were_late(now, at(0), false);
+        assert!(trials.lengthen(now, at(0)));
+        trials.begin(at(20), BITS, THRESHOLD);
+        trials.end(now);
+        trials.were_late(now, at(20), false);
         // 50,000 bytes are carried in that time.
         assert_eq!(trials.owed(now, 58_000.0, BITS), 8_000.0);
         assert_eq!(trials.owed(now, 58_000.0, BITS), 0.0);

@@ -74,3 +74,25 @@ impl Sample {
         (self.sent - before.sent) * 8.0 + GIVE_OR_TAKE * PACKET > UNDER_LOAD * allowed * time
     }
 }
+
+/// What to do while it is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotYet {
+    /// Nothing.
+    Waits,
+    /// Nothing may be sent.
+    Holds,
+    /// It says nothing any more: another is to be watched.
+    GivesUp,
+}
+
+/// What was learned from it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Learned {
+    /// Nothing.
+    Nothing,
+    /// Nothing waited before the link when it was sent.
+    InTime,
+    /// It waited, so that what was sent since is to leave before more is.
+    Waits,
+}
