@@ -128,10 +128,36 @@ fn what_was_understood_passes_and_nothing_else() {
         "Transfer_Encoding",
         "Host",
         "X-Forwarded-For",
+        "X_Real_IP",
+        // What the gateway writes in heads.
+        "Forwarded",
+        "Tiergate-Level",
+        "Via",
+        "X-Request-Id",
+        "x_request_id",
+        "traceparent",
+        "tracestate",
+        "RateLimit",
+        "ratelimit-policy",
+        "Retry-After",
+        "retry_after",
+        "Alt-Svc",
+        "CDN-Cache-Control",
+        "Location",
     ] {
         let body = format!("0\r\n{name}: x\r\n\r\n");
         assert_eq!(passed(body.as_bytes()), "0\r\n\r\n", "{name}");
     }
+}
+
+#[test]
+fn a_name_that_is_left_out_passes_in_no_spelling() {
+    let body = b"0\r\nX-Trace: a\r\nx_TRACE: b\r\nX-Traces: c\r\n\r\n";
+    let mut scanner = ChunkScanner::new();
+    scanner.leave_out("x-trace".into());
+    assert!(scanner.feed(body).expect("a good body").done);
+    let trailers: Vec<_> = scanner.trailers().map(|field| field.name).collect();
+    assert_eq!(trailers, [b"X-Traces"]);
 }
 
 #[test]

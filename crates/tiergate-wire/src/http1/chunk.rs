@@ -3,9 +3,10 @@
 //! What passes on is what was understood: sizes and data. Extensions, which a recipient may read otherwise, are
 //! taken out; trailers are written anew, without those that may not be trailers (RFC 9110 §6.5.1).
 
-use super::fields::{may_be_trailer, parse_trailer};
+use super::fields::{is_alike, may_be_trailer, parse_trailer};
 use super::message::{Malformed, Stop};
 use std::ops::Range;
+use std::sync::Arc;
 use tiergate_core::request::Field;
 
 /// Hexadecimal digits of a chunk's size, leading zeros included: fits 60 bits, so that no
@@ -96,6 +97,8 @@ pub struct ChunkScanner {
     trailers: Vec<u8>,
     /// Where its last, unfinished line begins.
     trailer_line_at: usize,
+    /// A name of which no field passes there, besides those that may not stand there.
+    left_out: Option<Arc<str>>,
 }
 
 impl Default for ChunkScanner {
@@ -110,6 +113,7 @@ impl Default for ChunkScanner {
             left: 0,
             trailers: Vec::new(),
             trailer_line_at: 0,
+            left_out: None,
         }
     }
 }
@@ -119,6 +123,12 @@ impl ChunkScanner {
     #[inline]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Leaves trailers of that name, or of one that is [alike](is_alike), out of those that pass on. To be called before the first
+    /// byte.
+    pub fn leave_out(&mut self, name: Arc<str>) {
+        self.left_out = Some(name);
     }
 
     /// Checks the next bytes of a body that is passed on as it is.
@@ -299,7 +309,11 @@ impl ChunkScanner {
         }
         let line = &self.trailers[self.trailer_line_at..];
         let passes = match parse_trailer(line) {
-            Ok((field, line_len)) if line_len == line.len() => may_be_trailer(field.name),
+            Ok((field, line_len)) if line_len == line.len() => {
+                let left_out = self.left_out.as_ref();
+                may_be_trailer(field.name)
+                    && left_out.is_none_or(|name| !is_alike(field.name, name.as_bytes()))
+            }
             Err(Stop::Error(error)) => return Malformed::because(error.why),
             // Cannot be, since the line ends with its first LF; refused all the same.
             Ok(_) | Err(Stop::Partial) => return Malformed::because("bare LF"),

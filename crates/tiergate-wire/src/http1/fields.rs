@@ -334,10 +334,10 @@ pub fn may_be_trailer(name: &[u8]) -> bool {
     matches!(kind, Kind::Copy | Kind::Date) && !forbidden_trailer(name)
 }
 
-/// Fields besides our special ones that a recipient must know before the body. Source: RFC 9110
-/// §6.5.1: routing, request modifiers, authentication, response control, content format.
+/// Fields besides our special ones that a recipient must know before the body, and those that the gateway writes in a head. Source:
+/// RFC 9110 §6.5.1: routing, request modifiers, authentication, response control, content format.
 fn forbidden_trailer(name: &[u8]) -> bool {
-    const FORBIDDEN: [&[u8]; 15] = [
+    const FORBIDDEN: [&[u8]; 21] = [
         b"traceparent",
         b"tracestate",
         b"x-request-id",
@@ -353,8 +353,14 @@ fn forbidden_trailer(name: &[u8]) -> bool {
         b"cache-control",
         b"location",
         b"age",
+        b"via",
+        b"retry-after",
+        b"ratelimit",
+        b"ratelimit-policy",
+        b"alt-svc",
+        b"cdn-cache-control",
     ];
-    FORBIDDEN.iter().any(|known| name.eq_ignore_ascii_case(known))
+    FORBIDDEN.iter().any(|known| is_alike(name, known))
 }
 
 /// Tells when it is worth to parse a head that arrives in pieces, so that no byte is looked at more

@@ -4,6 +4,7 @@ use super::place::At;
 use super::section::{Kind, section};
 use super::values::HEADER;
 use http::HeaderName;
+use std::sync::Arc;
 use tiergate_wire::http1::is_special;
 
 section! {
@@ -36,7 +37,7 @@ const TAKEN: [&str; 12] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestIdHeader {
     /// Its name as written.
-    pub text: String,
+    pub text: Arc<str>,
     /// The same, for HTTP/2.
     pub name: HeaderName,
 }
@@ -51,7 +52,7 @@ pub(super) fn request_id(
         place.fault_at("header", message);
         return None;
     }
-    Some(RequestIdHeader { text, name })
+    Some(RequestIdHeader { text: text.into(), name })
 }
 
 impl RequestIdHeader {

@@ -2,6 +2,7 @@
 
 use super::streaming::Streaming;
 use crate::buffers::Buffer;
+use std::sync::Arc;
 use tiergate_wire::http1::{ChunkScanner, Framing, Malformed, Scan};
 
 /// Finds the end of a body.
@@ -28,6 +29,13 @@ impl BodyScanner {
             Framing::UntilClose => State::UntilClose,
         };
         BodyScanner { state }
+    }
+
+    /// Leaves trailers of that name out of what passes on. To be called at the beginning.
+    pub(crate) fn leave_out(&mut self, name: &Arc<str>) {
+        if let State::Chunked(scanner) = &mut self.state {
+            scanner.leave_out(name.clone());
+        }
     }
 
     /// Whether the whole body has been seen.
@@ -151,6 +159,14 @@ impl AnswerBody {
             framing => Frames::Kept(BodyScanner::new(framing)),
         };
         AnswerBody { frames, reusable, streaming: Streaming::No }
+    }
+
+    /// Leaves trailers of that name out. To be called at the beginning.
+    pub(crate) fn leave_out(&mut self, name: &Arc<str>) {
+        match &mut self.frames {
+            Frames::Kept(scanner) => scanner.leave_out(name),
+            Frames::Taken(scanner) => scanner.leave_out(name.clone()),
+        }
     }
 
     /// Whether there is none, or the whole has been seen.

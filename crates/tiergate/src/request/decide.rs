@@ -261,6 +261,7 @@ fn facts<'d, C: Client>(
 ) -> (RequestFacts, Result<Option<Entry<'d>>, Refused>, Option<Box<StoredRequest>>) {
     let Judged { arrival, session, observed, stored, left, verdict } = judged;
     let preemptible = is_preemptible(config, &arrival) && is_safe_to_preempt(head);
+    let own = config.policy.request_id.as_ref().filter(|_| head.body == Framing::Chunked);
     let facts = RequestFacts {
         head_len: head.len,
         body: head.body,
@@ -277,6 +278,7 @@ fn facts<'d, C: Client>(
         observed,
         changes: config.store.is_some() && is_unsafe(head.method),
         ids: None,
+        own_trailer: own.map(|header| header.text.clone()),
         limit: left.map(Box::new),
     };
     (facts, verdict, stored)

@@ -8,6 +8,7 @@ use crate::respond::Format;
 use crate::session::SessionGuard;
 use crate::trace::ids::{RequestIds, ToldId};
 use std::net::IpAddr;
+use std::sync::Arc;
 use tiergate_core::gate::Arrival;
 use tiergate_wire::http1::{Framing, RequestHead};
 
@@ -45,6 +46,8 @@ pub(crate) struct RequestFacts {
     pub(crate) changes: bool,
     /// What it is known by, where the policy wants that; boxed, because it is long.
     pub(crate) ids: Option<Box<RequestIds>>,
+    /// The name of the header that carries its id, which no trailer of a body in chunks may have.
+    pub(crate) own_trailer: Option<Arc<str>>,
     /// What it has left of a policer whose clients are told; boxed, because few are.
     pub(crate) limit: Option<Box<RateLimitState>>,
 }

@@ -97,6 +97,9 @@ impl<C: Client> Request<'_, '_, C> {
                 let dechunk = !self.client.takes_chunks(self.facts);
                 let mut body = AnswerBody::new(head.body, dechunk, head.keep_alive);
                 body.streaming = Streaming::of(table.fields());
+                if let Some(told) = self.facts.told_id(policy) {
+                    body.leave_out(&told.header.text);
+                }
                 // A call that ends with its head has its status there.
                 let call = match body.streaming {
                     Streaming::Messages => grpc::status(table.fields()),

@@ -20,6 +20,7 @@ over_both! {
     forwarding_fields_are_continued_for_trusted_peers
     the_last_hop_is_answered_for
     trailers_pass_both_ways
+    trailers_are_bounded
     an_answer_without_a_date_gets_one
     requests_beyond_the_bounds_are_answered
 }
@@ -234,6 +235,22 @@ async fn trailers_pass_both_ways(side: Side) {
             .collect(),
     );
     assert_eq!(exchange.answer().await.unwrap().text(), "1000 x-end=here");
+}
+
+/// The same over all protocols: an origin over HTTP/2 could not be sent what is longer, and its request would never end.
+async fn trailers_are_bounded(side: Side) {
+    let world = build(|_| {}).await;
+    for (count, len, status) in [(32, 1, 200), (33, 1, 400), (1, 4000, 200), (1, 4200, 400)] {
+        let names: Vec<String> = (0..count).map(|it| format!("x-{it}")).collect();
+        let mut request = post("/sum", None);
+        request.headers_mut().insert("trailer", names.join(", ").parse().unwrap());
+        let mut exchange = Client::connect(&world, side).await.begin(request, true).await;
+        exchange.send(vec![1; 1000]);
+        let value: HeaderValue = "v".repeat(len).parse().unwrap();
+        let trailers = names.iter().map(|name| (name.parse().unwrap(), value.clone()));
+        exchange.finish_with(trailers.collect());
+        assert_eq!(exchange.answer().await.unwrap().status, status, "{count} of {len} bytes");
+    }
 }
 
 /// An answer without a date gets one on its way (RFC 9110 §6.6.1), and only then.

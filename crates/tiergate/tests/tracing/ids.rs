@@ -2,13 +2,14 @@
 
 use crate::support::client::Client;
 use crate::support::gateway::Gateway;
-use crate::support::http2_client::{call, connect, run};
+use crate::support::http2_client::{call, connect, rest, run};
 use crate::support::origin::{Origin, ok};
 use crate::{await_lines, policy};
-use http::Request;
+use http::{HeaderMap, HeaderValue, Request};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tempfile::TempDir;
 
 const TRUSTED: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
@@ -143,6 +144,55 @@ fn the_same_over_http2_and_for_calls() {
         assert_eq!(logged[0]["request_id"], id);
         assert_eq!(logged[1]["request_id"], refused);
         assert!(is_made(&refused));
+    });
+}
+
+/// Says the names of the trailers that it got, and sends the id's as a trailer of its own.
+fn trailing_origin() -> Origin {
+    Origin::answering(|request| {
+        let names = request.trailers.iter().map(|(name, _)| name.to_ascii_lowercase());
+        let got = format!("got {}", names.collect::<Vec<_>>().join(" "));
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let trailers = "X-Trace: its-own\r\nx_trace: its-own\r\nX-Sum: 1\r\n";
+        format!("{head}{:x}\r\n{got}\r\n0\r\n{trailers}\r\n", got.len()).into_bytes()
+    })
+}
+
+#[test]
+fn a_trailer_of_the_id_s_name_passes_neither_way() {
+    let (origin, folder) = (trailing_origin(), TempDir::new().expect("a folder"));
+    let (gateway, _log) = start(&origin, &folder, "header = \"X-Trace\"");
+    let head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let body = "2\r\nup\r\n0\r\nx-trace: forged\r\nX_Trace: forged\r\nX-End: 1\r\n\r\n";
+    let mut client = gateway.client();
+    // With the head, and behind it.
+    for pieces in [&[&*format!("{head}{body}")][..], &[head, body]] {
+        for piece in pieces {
+            client.send(piece);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let answer = client.answer();
+        assert_eq!(answer.text(), "got x-end");
+        assert_eq!(answer.trailers, [("X-Sum".to_owned(), "1".to_owned())]);
+        assert!(is_made(answer.field("x-trace").expect("it has one")));
+    }
+    run(async {
+        let mut send = connect(gateway.address).await;
+        let request = Request::post("http://x.test/").header("te", "trailers").body(());
+        let (answer, mut sending) =
+            send.send_request(request.expect("good"), false).expect("a stream");
+        sending.send_data("up".into(), false).expect("an open stream");
+        let forged = HeaderValue::from_static("forged");
+        let mut trailers = HeaderMap::new();
+        for name in ["x-trace", "x_trace", "x-end"] {
+            trailers.insert(name, forged.clone());
+        }
+        sending.send_trailers(trailers).expect("an open stream");
+        let (head, mut body) = answer.await.expect("an answer").into_parts();
+        let (bytes, trailers) = rest(&mut body).await.expect("whole");
+        assert_eq!(String::from_utf8_lossy(&bytes), "got x-end");
+        assert!(trailers.len() == 1 && trailers["x-sum"] == "1", "{trailers:?}");
+        assert!(is_made(head.headers["x-trace"].to_str().expect("text")));
     });
 }
 

@@ -22,7 +22,11 @@ impl<S: ClientStream> Http1<'_, S> {
     /// Finds how much of the body came with the head; says whether that is all.
     pub(super) fn scan(&mut self, facts: &RequestFacts) -> Result<bool, Fault> {
         self.head_len = facts.head_len;
-        let scanner = self.scanner.get_or_insert_with(|| BodyScanner::new(facts.body));
+        let scanner = self.scanner.get_or_insert_with(|| {
+            let mut scanner = BodyScanner::new(facts.body);
+            facts.own_trailer.iter().for_each(|name| scanner.leave_out(name));
+            scanner
+        });
         if scanner.is_done() {
             return Ok(true);
         }

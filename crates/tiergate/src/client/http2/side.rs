@@ -274,7 +274,7 @@ impl Client for Http2<'_> {
     }
 
     fn spool(&mut self, spool: Box<Spool>, facts: &RequestFacts, body_max: u64) {
-        self.upload.begin(facts.body, body_max);
+        self.upload.begin(facts, body_max);
         self.upload.begin_spool(spool);
     }
 
@@ -293,7 +293,7 @@ impl Client for Http2<'_> {
     }
 
     fn begin_body(&mut self, facts: &RequestFacts, body_max: u64) -> Result<bool, Fault> {
-        self.upload.begin(facts.body, body_max);
+        self.upload.begin(facts, body_max);
         Ok(facts.body.is_empty())
     }
 

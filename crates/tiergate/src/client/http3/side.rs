@@ -194,7 +194,7 @@ impl Client for Http3<'_, '_> {
     }
 
     fn spool(&mut self, spool: Box<Spool>, facts: &RequestFacts, body_max: u64) {
-        self.upload.begin(facts.body, body_max);
+        self.upload.begin(facts, body_max);
         self.upload.begin_spool(spool);
     }
 
@@ -213,7 +213,7 @@ impl Client for Http3<'_, '_> {
     }
 
     fn begin_body(&mut self, facts: &RequestFacts, body_max: u64) -> Result<bool, Fault> {
-        self.upload.begin(facts.body, body_max);
+        self.upload.begin(facts, body_max);
         Ok(facts.body.is_empty())
     }
 

@@ -5,6 +5,7 @@ use super::incoming::Incoming;
 use crate::budget::Allowance;
 use crate::buffers::{self, Buffer, SMALL};
 use crate::origin::stream::OriginStream;
+use crate::request::facts::RequestFacts;
 use crate::request::fault::{Fault, MALFORMED, TOO_LARGE};
 use crate::request::spool::Spool;
 use crate::timers::Timer;
@@ -12,9 +13,10 @@ use bytes::{Buf, Bytes};
 use http::HeaderMap;
 use std::io::{self, IoSlice, Write};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tiergate_wire::http1::{self, Framing};
+use tiergate_wire::http1::{self, Framing, TRAILER_FIELDS_MAX, TRAILERS_LEN_MAX};
 use tokio::io::AsyncWrite;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub(in crate::client) struct Upload<B> {
     /// What was read after that, and not copied: the client may not replace it yet.
     first: Option<Bytes>,
     chunked: bool,
+    /// A name of which no trailer passes on.
+    left_out: Option<Arc<str>>,
     /// Its length, where that is known.
     len: Option<u64>,
     /// What is left when all was read stays here.
@@ -66,6 +70,7 @@ impl<B: Incoming> Upload<B> {
             gathered: None,
             first: None,
             chunked: false,
+            left_out: None,
             len: None,
             holds_end: false,
             stage: Stage::Data,
@@ -141,9 +146,11 @@ impl<B: Incoming> Upload<B> {
         true
     }
 
-    /// The body is next to go to the origin, framed so; `total_max`: bytes of the longest that is taken.
-    pub(in crate::client) fn begin(&mut self, framing: Framing, total_max: u64) {
+    /// The body is next to go to the origin; `total_max`: bytes of the longest that is taken.
+    pub(in crate::client) fn begin(&mut self, facts: &RequestFacts, total_max: u64) {
+        let framing = facts.body;
         self.chunked = framing == Framing::Chunked;
+        self.left_out = facts.own_trailer.clone();
         self.len = match framing {
             Framing::Length(len) => Some(len),
             Framing::None | Framing::Chunked | Framing::UntilClose => None,
@@ -354,13 +361,20 @@ impl<B: Incoming> Upload<B> {
         }
         self.forget_written();
         self.lead.extend_from_slice(if self.in_chunk { b"\r\n0\r\n" } else { b"0\r\n" });
+        let (begin, mut count) = (self.lead.len(), 0);
         for (name, value) in trailers.into_iter().flatten() {
             let name = name.as_str().as_bytes();
-            if http1::may_be_trailer(name) {
+            let is_left_out = |own: &Arc<str>| http1::is_alike(name, own.as_bytes());
+            if http1::may_be_trailer(name) && !self.left_out.as_ref().is_some_and(is_left_out) {
+                count += 1;
                 for part in [name, b": ", value.as_bytes(), b"\r\n"] {
                     self.lead.extend_from_slice(part);
                 }
             }
+        }
+        // As over HTTP/1.1. On the way to an origin over HTTP/2 it would be found too late: the request would have no end.
+        if count > TRAILER_FIELDS_MAX || self.lead.len() - begin > TRAILERS_LEN_MAX {
+            return Err(MALFORMED);
         }
         self.lead.extend_from_slice(b"\r\n");
         Ok(())
