@@ -3,11 +3,15 @@
 
 mod support;
 
+use http::Request;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 use support::client::Client;
+use support::eventually_is;
 use support::gateway::{Gateway, Policy};
 use support::guarded::Guarded;
+use support::http2_client::{connect, run};
 use support::jwt;
 use support::origin::Origin;
 
@@ -78,6 +82,64 @@ fn a_subject_reaches_the_rules_and_a_reload_changes_whose_keys_count() {
     write("tokens", "another-secret-of-32-bytes-or-more-than-that");
     assert_eq!(guarded.gateway.reload().0, 200);
     guarded.forged(bearer("alice"));
+}
+
+/// A body that is read before its request is decided is behind a head that was looked at already.
+#[test]
+fn a_request_whose_body_is_gathered_counts_once() {
+    const SECRET: &str = "an-issuer-s-secret-of-32-bytes-or-more";
+    let folder = tempfile::tempdir().expect("a folder");
+    let tokens = write(folder.path(), "tokens", SECRET);
+    let rule =
+        "[[rule]]\nsubject = \"alice\"\nclass = \"high\"\npolice = { rate = \"1/h\", burst = 4 }\n";
+    let guarded = Guarded::with(
+        rule,
+        Policy {
+            listener: "http2 = true".into(),
+            tables: format!("[token]\nsecret_file = {tokens:?}\n"),
+            ..Policy::default()
+        },
+    );
+    let gateway = &guarded.gateway;
+    let bearer = format!("Bearer {}", jwt::sign(SECRET, jwt::HS256, &jwt::claims("alice")));
+    let begin = |fields: &str| {
+        let mut client = gateway.client();
+        client.send(format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nAuthorization: {bearer}\r\n{fields}\r\n\r\n"
+        ));
+        client
+    };
+    for (count, fields, body) in [
+        (1, "Content-Length: 4", "body"),
+        (2, "Transfer-Encoding: chunked", "4\r\nbody\r\n0\r\n\r\n"),
+    ] {
+        let mut client = begin(fields);
+        eventually_is("the head was looked at", [count, 0, 0], || counted(gateway));
+        client.send(body);
+        assert_eq!(client.answer().status, 200);
+        assert_eq!(counted(gateway), [count, 0, 0], "{fields}");
+    }
+    run(async {
+        let mut send = connect(gateway.address).await;
+        let request = Request::post("http://a.test/").header("authorization", &bearer).body(());
+        let (answer, mut sending) =
+            send.send_request(request.expect("good"), false).expect("a stream");
+        while counted(gateway) != [3, 0, 0] {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        sending.send_data("body".into(), true).expect("an open stream");
+        assert_eq!(answer.await.expect("an answer").status(), 200);
+    });
+    assert_eq!((counted(gateway), guarded.high()), ([3, 0, 0], 3), "over HTTP/2");
+    assert_eq!(gateway.number("/policers/0/passed"), 3, "each has taken one token of the rate");
+    // By what a reload has read meanwhile it is proven anew, and not counted again.
+    let mut client = begin("Content-Length: 4");
+    eventually_is("the head was looked at", [4, 0, 0], || counted(gateway));
+    write(folder.path(), "tokens", "another-secret-of-32-bytes-or-more-than-that");
+    assert_eq!(gateway.reload().0, 200);
+    client.send("body");
+    assert_eq!(client.answer().status, 200);
+    assert_eq!((counted(gateway), guarded.high()), ([4, 0, 0], 3), "it has no subject any more");
 }
 
 #[test]

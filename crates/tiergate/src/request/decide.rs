@@ -3,7 +3,7 @@
 use super::facts::{RequestFacts, is_idempotent, is_safe_to_preempt};
 use super::fault::{MALFORMED_TEXT, TOO_LARGE_TEXT};
 use super::gather;
-use super::identity::ClientIdentity;
+use super::identity::{ClientIdentity, ProvenSubject};
 use super::judge::{Judged, RequestInput, judge};
 use super::limits;
 use super::quality::Quality;
@@ -40,8 +40,8 @@ pub(super) enum Decision<'d> {
     Bad(HeadError),
     /// The same for a request whose head is well-formed, so that it can be logged.
     Unclear(RequestFacts, u16, &'static str),
-    /// Read the body, then decide anew: nothing has been counted yet.
-    Gather(RequestFacts),
+    /// Read the body, then decide anew: nothing has been counted yet but its credentials.
+    Gather(RequestFacts, ProvenSubject),
     /// Answer with a refusal.
     Refuse(RequestFacts, Refused, Format),
     /// Forward the request, once the slot is there.
@@ -68,14 +68,13 @@ thread_local! {
     static PATHS: RefCell<Buffers> = RefCell::default();
 }
 
-/// Looks at what was received and decides. `gathered`: as much of the body as shall be is there (see
-/// [`Decision::Gather`]), and the client waits for no 100 any more. The task of `context` is woken when a
-/// wait ends.
+/// Looks at what was received and decides. `gathered`: as much of the body as shall be is there, the client waits for no 100 any
+/// more, and the request has the subject that [`Decision::Gather`] brought. The task of `context` is woken when a wait ends.
 pub(super) fn decide<'d, C: Client>(
     shared: &'d Shared,
     config: &Config,
     client: &C,
-    gathered: bool,
+    gathered: Option<&ProvenSubject>,
     context: &Context<'_>,
 ) -> Decision<'d> {
     PATHS.with_borrow_mut(|paths| decide_in(paths, shared, config, client, gathered, context))
@@ -86,7 +85,7 @@ fn decide_in<'d, C: Client>(
     shared: &'d Shared,
     config: &Config,
     client: &C,
-    gathered: bool,
+    gathered: Option<&ProvenSubject>,
     context: &Context<'_>,
 ) -> Decision<'d> {
     let mut table = FieldTable::new();
@@ -96,7 +95,7 @@ fn decide_in<'d, C: Client>(
         Err(error) => return Decision::Bad(error),
     };
     // A client that has begun to send its body does not wait to be told.
-    head.expect_continue &= !gathered && client.held_len() <= head.len;
+    head.expect_continue &= gathered.is_none() && client.held_len() <= head.len;
     let (path, ambiguity) = match normalise(head.path, config.policy.paths, paths) {
         Ok(Paths { judged, sent }) => {
             head = sent.map_or(head, |sent| head.with_path(sent));
@@ -109,7 +108,7 @@ fn decide_in<'d, C: Client>(
     // A call's messages may wait for those of the answer.
     let is_call = head.te_trailers && grpc::is_grpc(table.fields());
     let mut gather = false;
-    if wrong.is_none() && !gathered && !is_call {
+    if wrong.is_none() && gathered.is_none() && !is_call {
         match is_to_be_gathered(config, client, &head) {
             Ok(is_wanted) => gather = is_wanted,
             Err(error) => wrong = Some(error),
@@ -118,7 +117,7 @@ fn decide_in<'d, C: Client>(
     let (peer, fields) = (client.peer(), table.fields());
     let (trusted, address) = (peer.is_trusted(config), peer.client(config, fields));
     let mut claims = Vec::new();
-    let identity = ClientIdentity::of(shared, config, address, fields, &mut claims);
+    let identity = ClientIdentity::of(shared, config, address, fields, &mut claims, gathered);
     let mut room = FieldRoom::new();
     let believed = table.believed(trusted, &mut room);
     let ids = RequestIds::of(&config.policy, trusted, fields);
@@ -138,7 +137,7 @@ fn decide_in<'d, C: Client>(
     }
     let entry = match verdict {
         Err(refused) => return Decision::Refuse(facts, refused, Format::accepted(fields)),
-        Ok(None) => return Decision::Gather(facts),
+        Ok(None) => return Decision::Gather(facts, identity.proven(config)),
         Ok(Some(entry)) => entry,
     };
     let format = match entry {

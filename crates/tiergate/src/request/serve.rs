@@ -2,6 +2,7 @@
 
 use super::decide::{Decision, Go, decide};
 use super::gather::gather;
+use super::identity::ProvenSubject;
 use super::limits::allowance;
 use super::meter;
 use super::path::Request;
@@ -19,6 +20,7 @@ use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use tiergate_core::time::Moment;
 
 /// Serves one request: reads what it takes to decide, and does what was decided. What becomes of the
 /// connection is for the client's side to know.
@@ -32,25 +34,26 @@ pub(crate) async fn serve<C: Client>(client: &mut C, shared: &Arc<Shared>) {
 async fn serve_it<C: Client>(client: &mut C, shared: &Arc<Shared>) {
     let mut config = shared.config.load_full();
     client.timer().arm(config.policy.timeouts.request_head);
-    let mut gathered_since = None;
+    let mut gathered: Option<(Moment, ProvenSubject)> = None;
     loop {
         let decision = poll_fn(|context| {
             client.poll_early_body(context);
-            Poll::Ready(decide(shared, &config, client, gathered_since.is_some(), context))
+            let proven = gathered.as_ref().map(|(_, proven)| proven);
+            Poll::Ready(decide(shared, &config, client, proven, context))
         });
         let decision = decision.await;
-        let arrived = gathered_since.unwrap_or_else(clock::recent);
+        let arrived = gathered.as_ref().map_or_else(clock::recent, |(since, _)| *since);
         // Matched where it was made: a decision is large, and each move of it a copy.
         match decision {
             Decision::Partial => match read_head(client, shared, &config).await {
                 Ok(()) => {}
                 Err(_) => return,
             },
-            Decision::Gather(facts) => {
-                gathered_since = Some(arrived);
+            Decision::Gather(facts, proven) => {
+                gathered = Some((arrived, proven));
                 // In a box: a connection that only waits shall not keep room for it.
-                let gathered = Box::pin(gather(client, shared, &config, &facts)).await;
-                if let Err(fault) = gathered {
+                let read = Box::pin(gather(client, shared, &config, &facts)).await;
+                if let Err(fault) = read {
                     let record = Record::new(arrived);
                     return Request::new(client, shared, &config, &facts, record).fail(fault).await;
                 }
