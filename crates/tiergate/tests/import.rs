@@ -389,6 +389,10 @@ fn same_verdicts(example: &Example<'_>, peer: impl FnOnce(&Path, &str) -> Comman
     }
     // All kinds of verdicts are there.
     assert!(example.kinds.iter().all(|it| denied.contains_key(it)), "{denied:?}");
+    // It is killed at the end by its own id: children of it would stay.
+    let id = running.id();
+    let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+    assert_eq!(children.expect("it runs").trim(), "", "children of the peer");
     simulated(&path, &denied);
 }
 

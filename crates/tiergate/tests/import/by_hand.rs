@@ -62,7 +62,8 @@ fn the_mod_qos_example_decides_as_mod_qos_does() {
         let text = text.replace("*:8080", &format!("*:{}", port.expect("the listener")));
         fs::write(&path, top + &text).expect("our own folder");
         let mut command = Command::new("/usr/sbin/apache2");
-        command.args(["-DFOREGROUND", "-f"]).arg(&path);
+        // One process: the children of one that is killed would stay.
+        command.args(["-X", "-f"]).arg(&path);
         command
     });
 }
