@@ -5,7 +5,7 @@ use crate::support::gateway::Policy;
 use crate::support::http2_client::run;
 use crate::support::origin::{Origin, ok};
 use crate::support::pattern_bytes;
-use crate::world::World;
+use crate::world::{CLASSES, World, comes};
 use quinn::{TransportConfig, VarInt};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +19,14 @@ async fn connect(world: &World) -> quinn::Connection {
     transport.stream_receive_window(VarInt::from_u32(8 * 1024));
     config.transport_config(Arc::new(transport));
     quic(&endpoint(), world.gateway.address, config).await
+}
+
+/// Sends a request; its answer is not read yet.
+async fn begin(connection: &quinn::Connection, fields: &[(&str, &str)]) -> quinn::RecvStream {
+    let (mut send, receive) = connection.open_bi().await.unwrap();
+    send.write_all(&headers(fields)).await.unwrap();
+    send.finish().unwrap();
+    receive
 }
 
 fn world(origin: &Origin) -> World {
@@ -61,5 +69,39 @@ fn a_client_that_reads_nothing_is_given_up() {
         let reset = receive.received_reset().await.expect("the connection lives");
         assert_eq!(reset, Some(VarInt::from_u32(0x10c)), "H3_REQUEST_CANCELLED");
         assert!(connection.close_reason().is_none());
+    });
+}
+
+/// The operator's page is one, however many get it and read nothing.
+#[test]
+fn refusals_that_are_not_read_hold_no_copies_of_their_page() {
+    const REFUSED: u64 = 90;
+    let origin = Origin::start(|mut connection| while connection.more() {});
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, page) = (folder.path().join("page.html"), "busy ".repeat(50 * 1024));
+    std::fs::write(&file, &page).expect("our own folder");
+    let world = World::start(Policy {
+        origin: "slots = 1".into(),
+        tables: format!("{CLASSES}[refusal]\npage_html = {file:?}\n"),
+        ..Policy::of(&[origin.server()])
+    });
+    run(async {
+        let connection = connect(&world).await;
+        let mut premium = GET;
+        premium[3].1 = "/premium";
+        let _held = begin(&connection, &premium).await;
+        comes("the slot is taken", || world.running() == 1).await;
+        let before = world.gateway.process.memory("VmRSS");
+        let mut unread = Vec::new();
+        let free = [&GET[..], &[("accept", "text/html")]].concat();
+        for _ in 0..REFUSED {
+            unread.push(begin(&connection, &free).await);
+        }
+        let refused = || world.gateway.number("/classes/1/refused/queue_full");
+        comes("all are refused", || refused() == REFUSED).await;
+        let grown = world.gateway.process.memory("VmRSS").saturating_sub(before);
+        assert!(grown < REFUSED * page.len() as u64 / 2, "{grown} bytes");
+        let answer = unread[0].read_to_end(1 << 20).await.expect("all of it");
+        assert!(answer.ends_with(page.as_bytes()), "{} bytes", answer.len());
     });
 }

@@ -9,7 +9,7 @@ use super::frames;
 use bytes::{Buf, BufMut, BytesMut};
 use quinn::{SendStream, StoppedError, VarInt, WriteError};
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 
 /// The sending side of a stream.
@@ -21,6 +21,8 @@ struct State {
     stream: SendStream,
     /// To go before anything else.
     out: BytesMut,
+    /// A page that goes behind that, and how much of it has gone. It is everyone's: many may be told the same and read nothing.
+    page: Option<(Arc<str>, usize)>,
     is_finished: bool,
     is_reset: bool,
     head_is_too_long: bool,
@@ -31,6 +33,7 @@ impl Line {
         Line(Mutex::new(State {
             stream,
             out: BytesMut::new(),
+            page: None,
             is_finished: false,
             is_reset: false,
             head_is_too_long: false,
@@ -56,6 +59,12 @@ impl Line {
         self.put(&frames::data_head(len)[..]);
     }
 
+    /// Takes a whole frame of DATA, which is the last.
+    pub(super) fn put_page(&self, page: Arc<str>) {
+        self.put_data_head(page.len());
+        self.state().page = Some((page, 0));
+    }
+
     /// Hands QUIC what waits here.
     ///
     /// # Errors
@@ -65,6 +74,13 @@ impl Line {
         while !state.out.is_empty() {
             let sent = ready!(Pin::new(&mut state.stream).poll_write(context, &state.out))?;
             state.out.advance(sent);
+        }
+        while let Some((page, sent)) = &mut state.page {
+            let rest = &page.as_bytes()[*sent..];
+            *sent += ready!(Pin::new(&mut state.stream).poll_write(context, rest))?;
+            if *sent == page.len() {
+                state.page = None;
+            }
         }
         Poll::Ready(Ok(()))
     }
@@ -98,6 +114,7 @@ impl Line {
         let mut state = self.state();
         (state.is_finished, state.is_reset) = (true, true);
         state.out.clear();
+        state.page = None;
         // It fails if the client has it all, or has gone.
         let _ = state.stream.reset(VarInt::from_u64(code).unwrap_or(VarInt::MAX));
     }

@@ -34,6 +34,7 @@ use http::{Response, StatusCode};
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use tiergate_core::gate::Delivered;
@@ -76,11 +77,10 @@ impl Http3<'_, '_> {
     }
 
     /// Puts an answer of ours into the line. What fails here fails because the stream is gone.
-    fn put_answer(&mut self, status: u16, headers: HeaderMap, body: &str) {
+    fn put_answer(&mut self, status: u16, headers: HeaderMap, body: Arc<str>) {
         let status = StatusCode::from_u16(status).expect("ours are statuses");
         if self.put_response(answer::response(status, headers)).is_ok() && !body.is_empty() {
-            self.line.put_data_head(body.len());
-            self.line.put(body.as_bytes());
+            self.line.put_page(body);
         }
     }
 
@@ -385,9 +385,9 @@ impl Client for Http3<'_, '_> {
             return Written::default();
         }
         let (fields, body) = refusal.template.parts(&refusal.advice);
-        let body = if refusal.facts.head_only { "" } else { &*body };
-        self.put_answer(refusal.template.status, fields, body);
+        let body = if refusal.facts.head_only { Arc::default() } else { body };
         let len = body.len() as u64;
+        self.put_answer(refusal.template.status, fields, body);
         Written { bytes: len, body: len }
     }
 
@@ -413,10 +413,10 @@ impl Client for Http3<'_, '_> {
         _: &Timeouts,
     ) {
         if self.head.is_call() {
-            return self.put_answer(200, answer::call_error(status, why, id), "");
+            return self.put_answer(200, answer::call_error(status, why, id), Arc::default());
         }
         let (headers, body) = answer::error(status, why, id);
-        let body = if self.head.is_head_method() { "" } else { &body };
+        let body = if self.head.is_head_method() { Arc::default() } else { body.into() };
         self.put_answer(status, headers, body);
     }
 }
