@@ -40,8 +40,8 @@ section! {
         tunnels_max: usize = whole(0..=10_000_000).or(4000);
         /// Total memory for slow clients: what `buffer_request` and `buffer_response` of `[forwarding]` use
         /// for all requests together. Beyond it bodies are streamed, and slow clients hold slots. Also bounds
-        /// what is buffered of HTTP/2 uploads that wait for a slot, so that they do not block other streams
-        /// of their connection, and what clients have still to take of finished responses.
+        /// what clients may send over HTTP/2 and HTTP/3 so that uploads that wait for a slot do not block other streams
+        /// of their connection (beyond 1 MiB a connection), and what clients have still to take of finished responses.
         /// Why: enough for a thousand slow readers or thousands of slow uploads; affordable on the smallest
         /// servers.
         buffers_max: usize = bytes(0..=u64::MAX).or("256MiB");

@@ -212,3 +212,83 @@ async fn uploads_that_wait_leave_room_for_one_of_a_higher_class() {
     }
     panic!("{} bytes are still taken", world.shared.counters.buffered.used());
 }
+
+/// What clients may send because their uploads waited they may send later, too, and it counts for as long.
+#[tokio::test]
+async fn what_clients_may_send_stays_within_the_memory_when_their_uploads_have_gone() {
+    const STREAM: usize = 256 * KIB;
+    const CONNECTION: usize = 1024 * KIB;
+    const ROOMS: usize = 12;
+    let world = world("learn_patience = false", 1, |policy| {
+        policy.buffering.request_max = 0;
+        policy.limits.buffers_max = ROOMS * STREAM;
+    })
+    .await;
+    let holder = world.client().await;
+    let held = begin(&holder, get("/wait")).await;
+    until(&world, [(0, 0), (0, 1)]).await;
+    let mut clients = Vec::new();
+    for stay in 1..=2 {
+        let client = world.client().await;
+        let mut streams = Vec::new();
+        for _ in 0..16 {
+            streams.push(post(&client, "/sum", "low").await);
+        }
+        until(&world, [(0, 0), (stay + 15, 1)]).await;
+        // One stays, so that the connection does.
+        streams.truncate(1);
+        until(&world, [(0, 0), (stay, 1)]).await;
+        clients.push((client, streams));
+    }
+    for (client, streams) in &mut clients {
+        for _ in 0..16 {
+            streams.push(post(client, "/sum", "low").await);
+        }
+        streams.iter_mut().for_each(|(_, sending)| sending.reserve_capacity(STREAM));
+    }
+    // Windows come.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let allowed: Vec<usize> = clients
+        .iter()
+        .map(|(_, streams)| streams.iter().map(|(_, sending)| sending.capacity()).sum())
+        .collect();
+    // Less than half of a window is not said.
+    assert!(allowed[0] > 2 * CONNECTION, "its uploads had room: {allowed:?}");
+    let total: usize = allowed.iter().sum();
+    assert!(total <= 2 * CONNECTION + ROOMS * STREAM, "{allowed:?}");
+    drop((clients, held, holder));
+    for _ in 0..500 {
+        if world.shared.counters.buffered.used() == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{} bytes are still taken", world.shared.counters.buffered.used());
+}
+
+/// A connection whose uploads had room keeps it while it is of use, and then goes.
+#[tokio::test]
+async fn a_connection_that_has_no_use_for_its_room_ends() {
+    let world = world("learn_patience = false", 1, |policy| policy.buffering.request_max = 0).await;
+    let holder = world.client().await;
+    let held = begin(&holder, get("/wait")).await;
+    until(&world, [(0, 0), (0, 1)]).await;
+    let client = world.client().await;
+    let mut streams = Vec::new();
+    for _ in 0..8 {
+        streams.push(post(&client, "/sum", "low").await);
+    }
+    until(&world, [(0, 0), (8, 1)]).await;
+    assert!(world.shared.counters.buffered.used() > 0);
+    drop(streams);
+    for _ in 0..500 {
+        if world.shared.counters.buffered.used() == 0 {
+            assert!(client.ready().await.is_err(), "it was told to come again");
+            world.seen.go_on.notify_one();
+            read(held.await.unwrap()).await.unwrap();
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{} bytes are still taken", world.shared.counters.buffered.used());
+}

@@ -7,6 +7,7 @@ use super::wire::Wire;
 use crate::buffers::Buffer;
 use crate::client::peer::Peer;
 use crate::client::streams::counted::Counted;
+use crate::client::streams::parking::Surplus;
 use crate::client::streams::tally::{Tally, resets_max};
 use crate::client::streams::window;
 use crate::clock;
@@ -77,6 +78,7 @@ pub async fn serve<S: ClientStream + 'static>(
         tally: Arc::new(Tally::new(meter)),
         resets_max: resets_max(&config),
         window: window::CONNECTION,
+        surplus: Surplus::default(),
         phase: Phase::Open,
         goodbye: GOODBYE,
     };
@@ -115,6 +117,7 @@ struct Session<'c, S> {
     resets_max: u32,
     /// The connection's window.
     window: u32,
+    surplus: Surplus,
     phase: Phase,
     /// How long it waits for the client to go when there is nothing more to say.
     goodbye: Duration,
@@ -184,7 +187,7 @@ impl<S: ClientStream + 'static> Session<'_, S> {
     fn make_room(&mut self) -> bool {
         let window = self.tally.parking.window();
         let grows = window > self.window;
-        if window != self.window {
+        if grows {
             self.window = window;
             self.h2.set_target_window_size(window);
         }
@@ -210,6 +213,7 @@ impl<S: ClientStream + 'static> Session<'_, S> {
                 }
                 let over = shared.is_draining() && busy
                     || self.tally.is_closing()
+                    || self.surplus.poll_ends(&self.tally.parking, busy, context)
                     || self.timer.poll_expired(context);
                 if over {
                     self.h2.graceful_shutdown();

@@ -5,6 +5,7 @@ use super::stream::{self, DELIVERIES_MAX};
 use super::transport::Transport;
 use crate::client::peer::Peer;
 use crate::client::streams::counted::Counted;
+use crate::client::streams::parking::Surplus;
 use crate::client::streams::tally::{Meter, Tally, resets_max};
 use crate::client::streams::window;
 use crate::clock;
@@ -69,6 +70,7 @@ pub async fn serve(
         resets_max: resets_max(&config),
         streams_max: config.policy.limits.http2_streams_max as usize,
         window: window::CONNECTION,
+        surplus: Surplus::default(),
         phase: Phase::Open,
     };
     drop(config);
@@ -90,6 +92,7 @@ struct Session<'c> {
     streams_max: usize,
     /// The connection's window.
     window: u32,
+    surplus: Surplus,
     phase: Phase,
 }
 
@@ -176,7 +179,7 @@ impl Session<'_> {
     /// Makes the connection's window as large as it is to be.
     fn make_room(&mut self) {
         let window = self.tally.parking.window();
-        if window != self.window {
+        if window > self.window {
             self.window = window;
             self.quic.set_receive_window(VarInt::from_u32(window));
         }
@@ -201,6 +204,7 @@ impl Session<'_> {
                 let over = shared.is_draining() && busy
                     || self.tally.is_closing()
                     || self.has_moved()
+                    || self.surplus.poll_ends(&self.tally.parking, busy, context)
                     || self.stop.as_mut().poll(context).is_ready()
                     || self.timer.poll_expired(context);
                 if over {

@@ -24,8 +24,8 @@ const CONTROL_BYTES_MAX: u64 = 16 * 1024;
 const CONTROL_BYTES_A_REQUEST: u64 = 256;
 /// For how many a piece counts at least, which is held by itself.
 const PIECE_LEN_MIN: usize = 32;
-/// Most that is read from a stream at once.
-const READ_MAX: usize = 64 * 1024;
+/// Most that is read from a stream at once. What has been read and not gone on is in addition to QUIC's windows, of each stream.
+const READ_MAX: usize = 16 * 1024;
 /// Of a header block, compressed: what it stands for is bounded by the policy, and QPACK without a dynamic table makes
 /// nothing much longer than it is.
 const HEADERS_SLACK: u64 = 1024;

@@ -4,8 +4,8 @@
 /// an upload over 50 ms of distance still runs at 5 MB/s.
 pub(crate) const STREAM: u32 = 256 * 1024;
 
-/// The same for all streams of a connection. This is what a client can make us hold; but for uploads that
-/// stand still, which get room out of the memory for slow clients ([`super::parking`]).
+/// The same for all streams of a connection. This is what a client can make us hold without its being accounted; uploads that
+/// stand still get room out of the memory for slow clients ([`super::parking`]).
 pub(crate) const CONNECTION: u32 = 1024 * 1024;
 
 /// Bytes that were sent over QUIC and that the client has not acknowledged, of all streams of a connection: as much as a link
