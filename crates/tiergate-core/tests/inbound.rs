@@ -308,6 +308,29 @@ fn a_queue_that_is_measured_seldom_is_no_new_reason_each_second() {
 }
 
 #[test]
+fn what_the_kernel_refused_before_it_came_was_asked_for() {
+    // Files alone are twice what it can serve; later they are few.
+    let mut server = Server { is_cpu_silent: true, ..Server::new(0.010, 0.001) };
+    for _ in 0..40 {
+        server.second(0, 2000);
+    }
+    for _ in 0..60 {
+        server.second(0, 100);
+    }
+    let held = server.rate(ALL);
+    assert!((150.0..2000.0).contains(&held), "otherwise this test says nothing: {held}");
+    for _ in 0..10 {
+        server.second(0, 100);
+        assert_eq!(server.rate(ALL), held, "nobody asks for more");
+    }
+    for _ in 0..20 {
+        server.gate.refused_early(ALL, server.rate(ALL) as u64);
+        server.second(0, 100);
+    }
+    assert!(server.rate(ALL) > 1.5 * held, "{} of {held}", server.rate(ALL));
+}
+
+#[test]
 fn a_silent_sensor_holds_the_rate() {
     let mut server = Server::new(0.010, 0.001);
     for _ in 0..40 {

@@ -122,6 +122,8 @@ pub struct Counts {
     pub refused: u64,
     /// Requests let through without a token, because the table of flows was full.
     pub untracked: u64,
+    /// Requests that the kernel refused, and that a controller of the rate has to know of.
+    pub early: u64,
 }
 
 /// A policer at one moment.
@@ -299,6 +301,13 @@ impl Policers {
     pub(crate) fn refuse(&mut self, id: PolicerId) -> Reason {
         self.at(id).counts.refused += 1;
         if self.site == Some(id) { Reason::SitePoliced } else { Reason::Policed }
+    }
+
+    /// Counts requests that were refused before they came here.
+    pub(crate) fn refused_early(&mut self, id: PolicerId, count: u64) {
+        if self.is_in_force(id) {
+            self.at(id).counts.early += count;
+        }
     }
 
     /// What such a request has left.

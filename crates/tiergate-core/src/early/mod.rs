@@ -15,6 +15,7 @@
 //! | `overload` | when the kernel polices at all |
 //! | `queue` | the same before a server that has no gateway |
 //! | `steer` | which listener of such a server a connection is for |
+//! | `unseen` | which first requests that the kernel refuses a controller has to know of |
 //! | `again` | when what the kernel has refused is tried again |
 //! | `ranges` | networks as ranges that do not overlap, for nftables |
 //! | `limit` | a bucket by the limits of nftables |
@@ -32,6 +33,7 @@ pub mod queue;
 pub mod ranges;
 mod rules;
 pub mod steer;
+pub mod unseen;
 
 pub use rules::Late;
 

@@ -293,6 +293,12 @@ impl<T> Gate<T> {
         self.common.policers.rate(id)
     }
 
+    /// The kernel has refused so many requests that asked for a token of the policer: they never come here, and its controller has to know that they were asked for ([`crate::early::unseen`]).
+    /// Of one that is not in force nothing is counted. O(1).
+    pub fn refused_early(&mut self, id: PolicerId, count: u64) {
+        self.common.policers.refused_early(id, count);
+    }
+
     /// How each policer is doing, with its name: in the plan's order, then those that are gone.
     pub fn policers(&self) -> impl Iterator<Item = (&str, PolicerState)> + '_ {
         let Common { plan, policers, .. } = &self.common;

@@ -22,6 +22,7 @@ use super::steering::{
 use crate::account::ClassAccount;
 use crate::adjust::{Adjusted, Adjustment, Adjustments, Change, Setting};
 use crate::admit::inbound::{Inbound, PERIOD, Reference, Seen};
+use crate::admit::policer::Counts;
 use crate::names::PoolId;
 use crate::plan::Plan;
 use crate::reason::Reason;
@@ -153,8 +154,8 @@ impl<T> Gate<T> {
         let (rate, min) = (state.rate.tokens_per_second(), it.inbound.min.tokens_per_second());
         // What waits here is counted at this moment, and who leaves it.
         let given_up = if it.is_of_backlog() { self.left_unserved() } else { 0 };
-        let (passed, refused) = (state.counts.passed, state.counts.refused);
-        let counted = Counted { passed, refused, given_up };
+        let Counts { passed, refused, early, .. } = state.counts;
+        let counted = Counted { passed, refused, early, given_up };
         if it.is_taken {
             it.is_blind(Steer::Taken, now, counted);
             return None;

@@ -135,11 +135,12 @@ pub(super) struct Kept {
     pub(super) wait: Duration,
 }
 
-/// Requests that had a token, were refused one, and left the queue unserved, since they are counted.
+/// Requests that had a token, were refused one, here or before they came, and left the queue unserved, since they are counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
     pub(super) passed: u64,
     pub(super) refused: u64,
+    pub(super) early: u64,
     pub(super) given_up: u64,
 }
 
@@ -230,7 +231,8 @@ impl Steered {
         let seconds = now.since(at).as_secs_f64().max(1e-3);
         let a_second = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
         let used = a_second(counted.passed, then.passed);
-        let asked = used + a_second(counted.refused, then.refused);
+        let refused = a_second(counted.refused, then.refused) + a_second(counted.early, then.early);
+        let asked = used + refused;
         let given_up = a_second(counted.given_up, then.given_up);
         Some(Demand { seconds, used, asked, given_up })
     }
@@ -261,11 +263,14 @@ mod tests {
         let plan = spec.build().expect("a sound plan");
         let mut steering = Steering::default();
         steering.reconfigure(&plan);
-        let counted = |given_up| Counted { passed: 10 * given_up, refused: given_up, given_up };
+        let counted = |given_up| {
+            let (passed, early) = (10 * given_up, 2 * given_up);
+            Counted { passed, refused: given_up, early, given_up }
+        };
         let at = Moment::from_millis;
         assert!(steering.list[0].demand(at(1000), counted(5000)).is_none(), "it was not asked");
         let demand = steering.list[0].demand(at(2000), counted(5100)).expect("it was");
-        assert_eq!((demand.used, demand.asked, demand.given_up), (1000.0, 1100.0, 100.0));
+        assert_eq!((demand.used, demand.asked, demand.given_up), (1000.0, 1300.0, 100.0));
         steering.reconfigure(&plan);
         let demand = steering.list[0].demand(at(3000), counted(5150)).expect("it was");
         assert_eq!((demand.used, demand.given_up), (500.0, 50.0));

@@ -277,6 +277,9 @@ pub struct PolicerStatus {
     pub refused: u64,
     /// Requests passed because the table of flows was full.
     pub untracked: u64,
+    /// Requests that the kernel refused by their head, and that a control of the rate knows of.
+    #[serde(default)]
+    pub early: u64,
     /// Flows whose bucket is not full, approximately.
     pub flows: u64,
     /// What its rate follows; absent: it stays.

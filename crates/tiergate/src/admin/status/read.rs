@@ -232,6 +232,7 @@ fn policer_status((name, state): &(String, PolicerState), steered: &[SteerState]
         overflow: state.counts.overflow,
         refused: state.counts.refused,
         untracked: state.counts.untracked,
+        early: state.counts.early,
         flows: state.flows as u64,
         control,
     }
