@@ -20,6 +20,10 @@ const SPARE: usize = 4096;
 const DONE: u16 = 3;
 const ERROR: u16 = 2;
 const DUMP: u16 = 0x300;
+/// Something was changed while it was read: it may be neither the former state nor the new one (`NLM_F_DUMP_INTR`).
+const INTERRUPTED: u16 = 0x10;
+/// So often counters are read where that happens each time: another program changes tables again and again.
+const ATTEMPTS_MAX: u32 = 8;
 
 /// The socket.
 #[derive(Debug)]
@@ -71,8 +75,22 @@ impl Netlink {
         self.wait(&batch)
     }
 
-    /// Packets of each counter of the table.
+    /// Packets of each counter of the table. Read again where a table of the namespace was changed meanwhile.
+    ///
+    /// # Errors
+    /// What the system says, or that they were changed at each of [`ATTEMPTS_MAX`] attempts.
     pub(crate) fn counters(&mut self, table: &str) -> io::Result<HashMap<String, u64>> {
+        for _ in 0..ATTEMPTS_MAX {
+            if let Some(found) = self.counters_at_once(table)? {
+                return Ok(found);
+            }
+        }
+        let what = "other tables are changed again and again while the counters are read";
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, what))
+    }
+
+    /// `None`: something was changed while they were read.
+    fn counters_at_once(&mut self, table: &str) -> io::Result<Option<HashMap<String, u64>>> {
         let sequence = self.sequence;
         self.sequence = sequence.wrapping_add(1) & (u32::MAX >> 1);
         let kind = SUBSYSTEM << 8 | GET_OBJECT;
@@ -83,12 +101,13 @@ impl Netlink {
             body.number(3, COUNTER);
         });
         self.send(writer.bytes())?;
-        let mut found = HashMap::new();
+        let (mut found, mut is_whole) = (HashMap::new(), true);
         loop {
             let len = (&self.socket).read(&mut self.answer)?;
             for message in Message::all(&self.answer[..len]).filter(|it| it.sequence == sequence) {
+                is_whole &= message.flags & INTERRUPTED == 0;
                 match message.kind {
-                    DONE => return Ok(found),
+                    DONE => return Ok(is_whole.then_some(found)),
                     ERROR => return Err(of_number(message.error())),
                     kind if kind == SUBSYSTEM << 8 | NEW_OBJECT => {
                         found.extend(counter(&message));
@@ -154,4 +173,49 @@ fn counter(message: &Message<'_>) -> Option<(String, u64)> {
     let packets = attributes(value(4)?).find(|it| it.0 == 2)?.1;
     let packets = u64::from_be_bytes(packets.try_into().ok()?);
     Some((String::from_utf8_lossy(name).into_owned(), packets))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A socket whose other end answers each question with a counter, by how often it was asked, and says of the first ones that something was changed meanwhile: in the message, or in that of the end.
+    fn answered(interrupted: u32) -> Netlink {
+        let (socket, kernel) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None).expect("a pair");
+        socket.set_read_timeout(Some(PATIENCE)).expect("set");
+        // Ends when the socket is dropped.
+        std::thread::spawn(move || {
+            let mut question = [0; 4096];
+            let mut asked = 0_u32;
+            while let Ok(len @ 1..) = (&kernel).read(&mut question) {
+                asked += 1;
+                let sequence = Message::all(&question[..len]).next().expect("a message").sequence;
+                let (is_whole, is_early) = (asked > interrupted, asked.is_multiple_of(2));
+                let flags = |is_said: bool| if is_whole || !is_said { 2 } else { 2 | INTERRUPTED };
+                let head = |kind, flags| Head { kind, flags, sequence, family: 0, resource: 0 };
+                let mut answer = Writer::default();
+                let kind = SUBSYSTEM << 8 | NEW_OBJECT;
+                answer.message(head(kind, flags(is_early)), |body| {
+                    body.text(2, "seen");
+                    body.nested(4, |data| data.long(2, asked.into()));
+                });
+                answer.message(head(DONE, flags(!is_early)), |body| body.number(1, 0));
+                if kernel.send(answer.bytes()).is_err() {
+                    return;
+                }
+            }
+        });
+        Netlink { socket, sequence: 1, room: 0, answer: vec![0; DATAGRAM_LEN_MAX] }
+    }
+
+    #[test]
+    fn what_was_changed_while_it_was_read_is_read_again_but_not_for_ever() {
+        for interrupted in [0, 1, 2, 3, ATTEMPTS_MAX - 1] {
+            let found = answered(interrupted).counters("t").expect("it is whole in the end");
+            let wanted = HashMap::from([("seen".to_owned(), u64::from(interrupted) + 1)]);
+            assert_eq!(found, wanted);
+        }
+        let error = answered(ATTEMPTS_MAX).counters("t").expect_err("never whole");
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+    }
 }

@@ -94,6 +94,8 @@ impl Writer {
 pub(crate) struct Message<'a> {
     /// What it is.
     pub(crate) kind: u16,
+    /// What is said of it.
+    pub(crate) flags: u16,
     /// What it answers.
     pub(crate) sequence: u32,
     /// Behind the netlink head.
@@ -107,9 +109,10 @@ impl<'a> Message<'a> {
             let len = usize::try_from(word(bytes, 0)?).ok()?;
             let body = bytes.get(16..len)?;
             let kind = half(bytes, 4)?;
+            let flags = half(bytes, 6)?;
             let sequence = word(bytes, 8)?;
             bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
-            Some(Message { kind, sequence, body })
+            Some(Message { kind, flags, sequence, body })
         })
     }
 
@@ -162,7 +165,7 @@ mod tests {
         let messages: Vec<Message<'_>> = Message::all(writer.bytes()).collect();
         assert_eq!(messages.len(), 2);
         for message in messages {
-            assert_eq!((message.kind, message.sequence), (2578, 7));
+            assert_eq!((message.kind, message.flags, message.sequence), (2578, 1, 7));
             let all: Vec<(u16, &[u8])> = message.attributes().collect();
             assert_eq!(all.len(), 3);
             assert_eq!(all[0], (1, &b"tiergate_1\0"[..]));
