@@ -19,6 +19,7 @@
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #define TG_TARGETS 33 /* the first is the listener of all others */
+#define TG_PLACES 8 /* sockets of a target, by each version of IP: of processes that hand over to one another */
 #define TG_INET 2
 #define TG_INET6 10
 #define TG_LISTEN 10
@@ -81,10 +82,10 @@ struct {
 	__type(value, __u32);
 } networks_v6 SEC(".maps");
 
-/* Two for each target: for connections by IPv4, and by IPv6. */
+/* For each target those for connections by IPv4, and behind them those for IPv6. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SOCKMAP);
-	__uint(max_entries, 2 * TG_TARGETS);
+	__uint(max_entries, 2 * TG_TARGETS * TG_PLACES);
 	__type(key, __u32);
 	__type(value, __u64);
 } sockets SEC(".maps");
@@ -99,15 +100,21 @@ struct {
 /* Words of the context are read one by one: the verifier knows no longer ones. */
 #define tg_word(x) (*(volatile __u32 *)&(x))
 
-/* Gives the connection to a socket; whether there is one that can take it. */
-TG_INLINE int assign(struct bpf_sk_lookup *ctx, __u32 place)
+/* Gives the connection to the first socket of a target that can take it; whether there is one. Of sockets that share the address (SO_REUSEPORT) the system then picks one. */
+TG_INLINE int assign(struct bpf_sk_lookup *ctx, __u32 target, __u32 is_v6)
 {
-	struct bpf_sock *socket = bpf_map_lookup_elem(&sockets, &place);
-	if (!socket)
-		return 0;
-	long error = bpf_sk_assign(ctx, socket, 0);
-	bpf_sk_release(socket);
-	return !error;
+	__u32 first = TG_PLACES * (2 * target + is_v6);
+	for (__u32 it = 0; it < TG_PLACES; it++) {
+		__u32 place = first + it;
+		struct bpf_sock *socket = bpf_map_lookup_elem(&sockets, &place);
+		if (!socket)
+			continue;
+		long error = bpf_sk_assign(ctx, socket, 0);
+		bpf_sk_release(socket);
+		if (!error)
+			return 1;
+	}
+	return 0;
 }
 
 SEC("sk_lookup")
@@ -153,9 +160,9 @@ int tg_steer(struct bpf_sk_lookup *ctx)
 	struct tg_count *count = bpf_map_lookup_elem(&counts, &target);
 	if (!count)
 		return SK_PASS;
-	if (assign(ctx, 2 * target + is_v6))
+	if (assign(ctx, target, is_v6))
 		count->own++;
-	else if (target && assign(ctx, is_v6))
+	else if (target && assign(ctx, 0, is_v6))
 		count->others++;
 	else
 		count->left++;
@@ -168,7 +175,7 @@ struct tg_order {
 	__u32 place, is_v6;
 	struct tg_address local;
 	__be16 port;
-	__u16 padding;
+	__be16 from; /* by which the system picks one of several sockets */
 };
 
 enum { TG_FAULT, TG_FOUND, TG_HELD, TG_NONE };
@@ -192,10 +199,12 @@ int tg_find(struct __sk_buff *skb)
 		/* From nowhere: no connection is of such a client, so that only what listens is found. */
 		__builtin_memcpy(tuple.ipv6.daddr, order->local.words, 16);
 		tuple.ipv6.dport = order->port;
+		tuple.ipv6.sport = order->from;
 		size = sizeof(tuple.ipv6);
 	} else {
 		tuple.ipv4.daddr = order->local.words[3];
 		tuple.ipv4.dport = order->port;
+		tuple.ipv4.sport = order->from;
 	}
 	struct bpf_sock *socket = bpf_sk_lookup_tcp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
 	if (!socket)

@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::keys::{NetworkKey, bytes, service_key, update};
 use crate::link;
 use crate::object::{self, compiled};
-use libbpf_rs::{MapCore, MapHandle, Object};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,6 +14,10 @@ use tiergate_core::early::steer::Steering;
 
 /// Bytes in front of what is looked for, in the place of a packet's header.
 const HEADER_LEN: usize = 16;
+/// Places for sockets of a target, by each version of IP (`TG_PLACES`).
+const PLACES: u32 = 8;
+/// How often one of several sockets is drawn at a time.
+const DRAWS: u16 = 4;
 /// What the program that looks for sockets returns.
 const FOUND: u32 = 1;
 const HELD: u32 = 2;
@@ -27,7 +31,10 @@ pub struct SteerGate {
     services: MapHandle,
     networks_v4: MapHandle,
     networks_v6: MapHandle,
+    sockets: MapHandle,
     counts: MapHandle,
+    /// How often another socket was looked for.
+    draws: u16,
     generation: u32,
     in_force: Keys,
     /// What the next tables replace: look-ups that are on their way may still ask for it.
@@ -61,7 +68,9 @@ impl SteerGate {
             services: map("services")?,
             networks_v4: map("networks_v4")?,
             networks_v6: map("networks_v6")?,
+            sockets: map("sockets")?,
             counts: map("counts")?,
+            draws: 0,
             generation: 0,
             in_force: Keys::default(),
             former: Keys::default(),
@@ -107,20 +116,54 @@ impl SteerGate {
         Ok(())
     }
 
-    /// Looks for the socket that listens at an address in this thread's network namespace, unless one is known: whether there is one. It takes the target's connections over the address's version of IP, until it is
-    /// closed. A few microseconds.
+    /// Looks for the sockets that listen at an address in this thread's network namespace: whether there are any. They take the target's connections over the address's version of IP, until they are closed. Of
+    /// several (`SO_REUSEPORT`) further ones are found with each call, so that one is known already when another is closed. Some tens of microseconds.
     ///
     /// # Errors
     /// There is a socket that the kernel does not let others be steered to, or what it says.
-    pub fn find(&self, target: u16, address: SocketAddr) -> Result<bool, Fault> {
+    pub fn find(&mut self, target: u16, address: SocketAddr) -> Result<bool, Fault> {
+        let first = PLACES * (2 * u32::from(target) + u32::from(address.is_ipv6()));
+        let is_there = self.look_for(first, address, 0)?;
+        if is_there {
+            self.draw(first, address);
+        }
+        Ok(is_there)
+    }
+
+    /// Fills the places behind the first with other sockets at the address, as far as there are any: the system picks one by the client's port. Where all places are taken, one is taken anew: its
+    /// socket may be of a process that ends.
+    fn draw(&mut self, first: u32, address: SocketAddr) {
+        // By the system's number of the socket.
+        let socket = |it: u32| self.sockets.lookup(&it.to_ne_bytes(), MapFlags::ANY).ok().flatten();
+        let mut known: Vec<Option<Vec<u8>>> = (first..first + PLACES).map(socket).collect();
+        for draw in self.draws..self.draws.saturating_add(DRAWS) {
+            let empty = known.iter().skip(1).position(Option::is_none);
+            let place = 1 + empty.unwrap_or(usize::from(draw) % (known.len() - 1));
+            let key = (first + place as u32).to_ne_bytes();
+            // What fails here is tried again the next time.
+            if known[place].take().is_some() {
+                let _ = self.sockets.delete(&key);
+            }
+            let _ = self.look_for(first + place as u32, address, draw);
+            let found = socket(first + place as u32);
+            if found.is_some() && known.contains(&found) {
+                let _ = self.sockets.delete(&key);
+            } else {
+                known[place] = found;
+            }
+        }
+        self.draws = self.draws.wrapping_add(DRAWS);
+    }
+
+    /// Fills a place, if nothing is there: whether something is. `from`: the client's port.
+    fn look_for(&self, place: u32, address: SocketAddr, from: u16) -> Result<bool, Fault> {
         let map = "sockets";
-        let is_v6 = u32::from(address.is_ipv6());
         let mut order = vec![0; HEADER_LEN];
-        order.extend((2 * u32::from(target) + is_v6).to_ne_bytes());
-        order.extend(is_v6.to_ne_bytes());
+        order.extend(place.to_ne_bytes());
+        order.extend(u32::from(address.is_ipv6()).to_ne_bytes());
         order.extend(bytes(address.ip()));
         order.extend(address.port().to_be_bytes());
-        order.extend([0; 2]);
+        order.extend(from.to_be_bytes());
         match buckets::run(&self.object, "tg_find", &order, 1) {
             Ok((FOUND | HELD, _)) => Ok(true),
             Ok((NONE, _)) => Ok(false),

@@ -98,7 +98,7 @@ impl Steer {
         !services.iter().map(|it| it.local).eq(self.services.iter().copied())
     }
 
-    /// Looks for the server's sockets, and says which have come or gone. Microseconds.
+    /// Looks for the server's sockets, and says which have come or gone. Some tens of microseconds each.
     pub(super) fn look(&mut self) {
         for place in 0..self.sockets.len() {
             let Socket { target, address, .. } = self.sockets[place];
