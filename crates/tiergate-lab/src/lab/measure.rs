@@ -92,6 +92,8 @@ enum What {
     Recovery,
     /// Requests that the origin served for nobody, of those it served.
     Wasted,
+    /// SYNs and first requests that Tiergate had the kernel refuse for want of a token, by its metrics, of all requests asked for.
+    KernelRefused,
     /// Processor time of the gateway for each request asked for.
     FrontCpu,
     /// Processor time of the gateway in a second.
@@ -121,6 +123,7 @@ impl What {
         use Better::{Higher, Lower};
         match self {
             Self::Answered | Self::Goodput | Self::Completed | Self::Kept => (Unit::Share, Higher),
+            Self::KernelRefused => (Unit::Share, Higher),
             Self::Refused | Self::Failed | Self::Wasted => (Unit::Share, Lower),
             Self::FrontBusy | Self::OriginBusy | Self::Overshoot => (Unit::Share, Lower),
             Self::Rate | Self::SessionRate | Self::FloodSent | Self::FloodArrived => {
@@ -146,6 +149,8 @@ pub(super) struct Observed<'a> {
     pub(super) capacity: f64,
     /// Requests that the origin served, and those of them that nobody waited for any more.
     pub(super) served: Option<(u64, u64)>,
+    /// SYNs and first requests that the kernel refused; `None`: the contender does not say.
+    pub(super) kernel_refused: Option<u64>,
     /// Processor time of the gateway in seconds.
     pub(super) front_cpu_s: f64,
     /// How long requests waited in its queue; empty if it does not tell.
@@ -161,6 +166,11 @@ pub(super) struct Observed<'a> {
 }
 
 impl Taken {
+    /// Whether it is of what the kernel refuses.
+    pub(super) fn is_of_the_kernel(&self) -> bool {
+        self.what == What::KernelRefused
+    }
+
     /// What is told of clients in every comparison: how many were answered, and how long 99 % of these waited at most.
     pub(super) fn of_clients(name: &str) -> [Self; 2] {
         [("answered", What::Answered), ("p99", What::P99)].map(|(words, what)| Self {
@@ -219,6 +229,7 @@ impl Taken {
             What::Recovery => recovery(run, &populations, *phases.first()?),
             What::Overshoot => self.target?.overshoot(&busy_in(run, &phases, run.busy)),
             What::Settling => self.target?.settling(&busy_in(run, &phases, run.busy)),
+            What::KernelRefused => kernel_refused(run),
             what => figure(run, &populations, &phases, what),
         };
         let capacity = self.capacity.filter(|_| self.what == What::Goodput).unwrap_or(1.0);
@@ -234,7 +245,7 @@ impl Line {
 
     /// Whether it can be drawn.
     pub(super) fn can_be_drawn(&self) -> bool {
-        !self.what.needs_target()
+        !self.what.needs_target() && self.what != What::KernelRefused
     }
 
     /// The plot as results keep it.
@@ -257,6 +268,12 @@ impl Line {
             }
         }
     }
+}
+
+/// See [`What::KernelRefused`].
+fn kernel_refused(run: &Observed<'_>) -> Option<f64> {
+    let sent: u64 = run.report.populations.iter().map(|p| p.overall.counts.sent).sum();
+    run.kernel_refused.filter(|_| sent > 0).map(|count| count as f64 / sent as f64)
 }
 
 /// The populations of those names, or all.
@@ -328,8 +345,8 @@ fn figure(
             let seconds = busy_in(run, phases, of_all);
             ratio(seconds.iter().sum(), seconds.len() as f64)
         }
-        // They need a target, and so a measure.
-        What::Overshoot | What::Settling => None,
+        // They need a target, and so a measure; or are of the whole run.
+        What::Overshoot | What::Settling | What::KernelRefused => None,
         What::QueueWait => {
             let own = |w: &&Waits| populations.iter().any(|p| p.name == w.name);
             let own = run.waits.iter().filter(own);

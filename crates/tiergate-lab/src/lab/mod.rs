@@ -24,6 +24,7 @@ mod flooding;
 mod hogs;
 mod httperf;
 mod join;
+mod kernel;
 mod machine;
 mod measure;
 mod network;

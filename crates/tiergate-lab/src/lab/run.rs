@@ -9,7 +9,7 @@ use super::measure::Observed;
 use super::network::Network;
 use super::result::Round;
 use super::server;
-use super::{dns, drive, hogs, httperf, oha, waits};
+use super::{dns, drive, hogs, httperf, kernel, oha, waits};
 use crate::contender::{Contender, Place as FrontPlace};
 use crate::load::Plan;
 use crate::process::scratch;
@@ -135,6 +135,7 @@ impl Run<'_> {
         }
         let version = front.version.clone();
         let front_cpu_s = (front.used()? - before).as_secs_f64();
+        let kernel_refused = kernel::refused(self.experiment, &network, contender).await?;
         let log = scratch.path().join(contender.name()).join("access.log");
         if log.exists() {
             tokio::time::sleep(LOG_DELAY).await;
@@ -147,6 +148,7 @@ impl Run<'_> {
             phases: &self.experiment.phases,
             capacity: self.capacity,
             served,
+            kernel_refused,
             front_cpu_s,
             waits: &waits,
             busy: &busy,

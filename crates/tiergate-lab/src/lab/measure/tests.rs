@@ -78,6 +78,7 @@ fn value(toml: &str) -> Option<f64> {
         phases: &phases,
         capacity: 200.0,
         served: Some((400, 100)),
+        kernel_refused: Some(250),
         front_cpu_s: 0.01,
         waits: &[Waits {
             name: "basic".into(),
@@ -124,6 +125,7 @@ fn shares_are_of_what_was_asked_for() {
     assert_eq!(value("what = 'failed'\nclients = ['basic']"), Some(0.75));
     assert_eq!(value("what = 'attempts'"), Some(2.0));
     assert_eq!(value("what = 'wasted'"), Some(0.25));
+    assert_eq!(value("what = 'kernel_refused'"), Some(0.25));
     assert_eq!(value("what = 'front_cpu'"), Some(10.0));
     assert_eq!(value("what = 'queue_wait'\nclients = ['basic']"), Some(20.0));
     assert_eq!(value("what = 'queue_wait'\nphases = ['storm']"), Some(50.0));
