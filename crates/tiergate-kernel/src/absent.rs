@@ -1,6 +1,6 @@
 //! What stands for the programs in a build without libbpf: there is none, and never one to do anything with.
 
-use crate::counts::{BucketCounts, Service, SteerCounts, Switches, SynCounts, Way};
+use crate::counts::{BucketCounts, Lists, Service, SteerCounts, Switches, SynCounts, Way};
 use crate::fault::Fault;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -64,6 +64,14 @@ impl SynGate {
     }
 
     pub fn unblock_all(&self) {
+        match *self {}
+    }
+
+    pub fn lists(&self) -> Lists {
+        match *self {}
+    }
+
+    pub fn take_over(&mut self, _: &Lists) -> Result<(), Fault> {
         match *self {}
     }
 
@@ -141,7 +149,7 @@ impl SteerGate {
         match *self {}
     }
 
-    pub fn find(&self, _: u16, _: SocketAddr) -> Result<bool, Fault> {
+    pub fn find(&mut self, _: u16, _: SocketAddr) -> Result<bool, Fault> {
         match *self {}
     }
 

@@ -1,6 +1,7 @@
 //! What is said of the programs: addresses, switches, counts.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// An address that a listener's connections come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +21,26 @@ pub struct Switches {
     pub block: bool,
     /// Drop SYNs of all blocked clients.
     pub block_all: bool,
+}
+
+/// Clients that are blocked and that are let in, each for how much longer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lists {
+    /// IPv6 by the /64.
+    pub blocked: Vec<(IpAddr, Duration)>,
+    /// The same.
+    pub let_in: Vec<(IpAddr, Duration)>,
+}
+
+impl Lists {
+    /// What is left of them after a time.
+    pub fn after(mut self, passed: Duration) -> Lists {
+        for list in [&mut self.blocked, &mut self.let_in] {
+            list.iter_mut().for_each(|(_, left)| *left = left.saturating_sub(passed));
+            list.retain(|(_, left)| !left.is_zero());
+        }
+        self
+    }
 }
 
 /// What was counted at a bucket.
@@ -77,5 +98,22 @@ impl Way {
             Way::Ingress => "ingress",
             Way::Nftables => "nftables",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_list_those_stay_whose_time_is_not_over() {
+        let client = |number: u32| IpAddr::from(number.to_be_bytes());
+        let of = |seconds: [u64; 2]| {
+            let all = seconds.into_iter().zip(1..).filter(|it| it.0 > 0);
+            all.map(|(it, number)| (client(number), Duration::from_secs(it))).collect()
+        };
+        let lists = Lists { blocked: of([5, 6]), let_in: of([7, 4]) };
+        let wanted = Lists { blocked: of([0, 1]), let_in: of([2, 0]) };
+        assert_eq!(lists.after(Duration::from_secs(5)), wanted);
     }
 }

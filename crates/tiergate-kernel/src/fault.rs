@@ -1,5 +1,6 @@
 //! What may fail, for a person.
 
+use crate::occupant::Occupant;
 use std::io;
 
 /// Why the kernel does not do it.
@@ -18,6 +19,14 @@ pub enum Fault {
         interface: String,
         /// Why.
         error: io::Error,
+    },
+    /// Another one is there, and there is room for one.
+    #[error("the program cannot be attached to {interface}: {occupant}; {}", .occupant.remedy())]
+    Taken {
+        /// Where.
+        interface: String,
+        /// What is there.
+        occupant: Occupant,
     },
     /// No such interface.
     #[error("there is no interface {0:?} in this network namespace")]
@@ -65,7 +74,6 @@ fn explained(error: &io::Error, rights: &str, kernel: &str) -> String {
     match error.raw_os_error() {
         Some(1 | 13) => format!("{error}; it needs {rights}"),
         Some(22 | 93 | 95 | 97) => format!("{error}; it needs {kernel}"),
-        Some(16 | 17) => format!("{error}; another program is there already"),
         _ => error.to_string(),
     }
 }

@@ -13,6 +13,7 @@
 //! | `absent` | what stands for the program in a build without libbpf |
 //! | `buckets` | the buckets of a program |
 //! | `link` | attaching, by links |
+//! | `occupant` | whose program is where another one is to be |
 //! | `object` | loading the programs that the build has compiled |
 //! | `nft` | SYN policing by rules of nftables |
 //! | `interface` | interfaces by name |
@@ -36,6 +37,7 @@ mod link;
 mod nft;
 #[cfg(feature = "load")]
 mod object;
+mod occupant;
 #[cfg(feature = "load")]
 mod steer;
 #[cfg(feature = "load")]
@@ -43,11 +45,12 @@ mod syn;
 
 #[cfg(not(feature = "load"))]
 pub use absent::{HttpGate, SteerGate, SynGate};
-pub use counts::{BucketCounts, Service, SteerCounts, Switches, SynCounts, Way};
+pub use counts::{BucketCounts, Lists, Service, SteerCounts, Switches, SynCounts, Way};
 pub use fault::Fault;
 #[cfg(feature = "load")]
 pub use http::HttpGate;
 pub use nft::NftGate;
+pub use occupant::Occupant;
 #[cfg(feature = "load")]
 pub use steer::SteerGate;
 #[cfg(feature = "load")]

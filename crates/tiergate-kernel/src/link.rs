@@ -5,6 +5,7 @@
 use crate::counts::Way;
 use crate::fault::Fault;
 use crate::interface::interface_index;
+use crate::occupant;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -63,8 +64,18 @@ pub(crate) fn attach_xdp(program: BorrowedFd<'_>, interface: &str) -> Result<Lin
         }
         Err(error) => (Way::Native, Err(error)),
     };
-    let fault = |error| Fault::Attach { interface: interface.to_owned(), error };
+    let fault = |error: io::Error| match is_taken(&error) {
+        true => {
+            Fault::Taken { interface: interface.to_owned(), occupant: occupant::at(index, program) }
+        }
+        false => Fault::Attach { interface: interface.to_owned(), error },
+    };
     Ok(Link { _descriptor: link.map_err(fault)?, way, interface: index })
+}
+
+/// Whether another program is there: EBUSY, or EEXIST where it is there the other way.
+fn is_taken(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(16 | 17))
 }
 
 /// Whether the driver has no native way: EINVAL or EOPNOTSUPP, as drivers have it.

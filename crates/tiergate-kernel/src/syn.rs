@@ -1,13 +1,13 @@
 //! SYN policing: the program, its interfaces, and what is in its maps (`bpf/syn.bpf.c` has their layout).
 
 use crate::buckets::{self, Buckets, Slot};
-use crate::counts::{BucketCounts, Service, Switches, SynCounts, Way};
+use crate::counts::{BucketCounts, Lists, Service, Switches, SynCounts, Way};
 use crate::fault::Fault;
 use crate::keys::{NetworkKey, bytes, service_key, update};
 use crate::link::{self, Links};
 use crate::object::{self, compiled};
-use libbpf_rs::{MapCore, MapHandle, Object};
-use std::net::IpAddr;
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::AsFd;
 use std::time::Duration;
 use tiergate_core::early::bucket::{PARTITIONS_MAX, Wanted};
@@ -19,6 +19,8 @@ const NO_PARTITION: u8 = 0xff;
 const MAY_BE_SPARED: u8 = 1;
 const TRUSTED: u8 = 2;
 const LET_IN: u32 = 8;
+/// Places of the longer list: of one that is written while it is read a place may come twice.
+const LISTED_MAX: usize = 65_536;
 
 /// The program and its maps.
 pub struct SynGate {
@@ -179,6 +181,20 @@ impl SynGate {
         }
     }
 
+    /// Who is blocked and let in now. Of thousands some milliseconds.
+    pub fn lists(&self) -> Lists {
+        Lists { blocked: listed(&self.blocked), let_in: listed(&self.let_in) }
+    }
+
+    /// Blocks and lets in those of another gate, beside its own.
+    ///
+    /// # Errors
+    /// What the kernel says; then some are missing.
+    pub fn take_over(&mut self, lists: &Lists) -> Result<(), Fault> {
+        lists.blocked.iter().try_for_each(|(client, left)| self.block(*client, *left))?;
+        lists.let_in.iter().try_for_each(|(client, left)| self.let_in(*client, *left))
+    }
+
     /// What was counted in all.
     ///
     /// # Errors
@@ -277,12 +293,27 @@ fn list(
     if client.is_ipv6() {
         key[8..].fill(0);
     }
-    // What bpf_ktime_get_ns reads.
-    let clock = nix::time::ClockId::CLOCK_MONOTONIC;
-    let now = clock.now().map_err(|error| Fault::Map { map: name, error: error.into() })?;
-    let until = Duration::from(now).saturating_add(lasting).as_nanos();
+    let now = now().map_err(|error| Fault::Map { map: name, error: error.into() })?;
+    let until = now.saturating_add(lasting).as_nanos();
     let until = u64::try_from(until).unwrap_or(u64::MAX);
     update(map, name, &key, &until.to_ne_bytes())
+}
+
+/// Who is on a list, for how much longer; of a list that cannot be read, nobody.
+fn listed(map: &MapHandle) -> Vec<(IpAddr, Duration)> {
+    let Ok(now) = now() else { return Vec::new() };
+    let left = |key: Vec<u8>| {
+        let until = map.lookup(&key, MapFlags::ANY).ok()??.try_into().ok()?;
+        let left = Duration::from_nanos(u64::from_ne_bytes(until)).saturating_sub(now);
+        let client = Ipv6Addr::from(<[u8; 16]>::try_from(key).ok()?);
+        (!left.is_zero()).then(|| (IpAddr::from(client).to_canonical(), left))
+    };
+    map.keys().take(LISTED_MAX).filter_map(left).collect()
+}
+
+/// What `bpf_ktime_get_ns` reads.
+fn now() -> nix::Result<Duration> {
+    nix::time::ClockId::CLOCK_MONOTONIC.now().map(Duration::from)
 }
 
 fn rule_value(entry: &Entry, slots: &[u16]) -> [u8; 4] {

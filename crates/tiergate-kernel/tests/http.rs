@@ -3,7 +3,8 @@
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod network;
 
-use network::{INTERFACE, Network, SERVER, SERVER_V6};
+use network::held::Held;
+use network::{INTERFACE, Network, SERVER, SERVER_V6, policing};
 use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -11,8 +12,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tiergate_core::admit::bucket::Rate;
-use tiergate_core::admit::policer::{Per, PolicerId, Settings};
+use tiergate_core::admit::policer::PolicerId;
 use tiergate_core::early::bucket::Wanted;
 use tiergate_core::early::heads::{Heads, PathEntry};
 use tiergate_kernel::{HttpGate, Service};
@@ -87,17 +87,7 @@ fn serve(mut stream: &TcpStream, requests: &AtomicU64) {
 }
 
 fn wanted(rate: u32, burst: u32) -> Wanted {
-    let settings = Settings {
-        name: String::new(),
-        key: None,
-        rate: Rate::per_second(rate.max(1)),
-        burst,
-        per: Per::Rule,
-        shares: Vec::new(),
-        inbound: None,
-        announce: false,
-    };
-    Wanted::of(&settings, Rate::per_second(rate)).expect("the kernel can")
+    policing::wanted(rate, burst, &[])
 }
 
 fn entry(path: &str, is_whole: bool, bucket: Option<u16>) -> PathEntry {
@@ -262,8 +252,10 @@ fn what_a_refused_connection_costs() {
     let to = SERVER.to_string();
     network.on_client(|| (0..20_000).for_each(|_| drop(ask(&to, &[PLAIN]))));
     let refused = gate.counts(POLICER).expect("it is in force").dropped;
+    let own = Held::by(std::process::id()).programs;
     let mut programs = libbpf_rs::query::ProgInfoIter::default();
-    let program = programs.find(|it| it.name == "tg_http" && it.run_cnt > 0).expect("it runs");
+    let is_it = |it: &libbpf_rs::query::ProgramInfo| own.contains(&it.id) && it.name == "tg_http";
+    let program = programs.find(is_it).expect("it runs");
     let (nanos, packets) = (program.run_time_ns, program.run_cnt);
     eprintln!(
         "{refused} refused connections: {} ns each in {:.1} packets, {} ns a packet",

@@ -3,60 +3,21 @@
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod network;
 
+use network::policing::{POLICE, POLICER, PORT, addresses, connects, early, entry, wanted};
 use network::{INTERFACE, Network, SERVER, SERVER_OTHER, SERVER_V6, flood};
 use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tiergate_core::admit::bucket::Rate;
-use tiergate_core::admit::policer::{Per, PolicerId, Settings, Share};
 use tiergate_core::early::bucket::Wanted;
 use tiergate_core::early::{Early, Entry};
-use tiergate_core::names::ClassId;
-use tiergate_kernel::{BucketCounts, NftGate, Service, Switches};
+use tiergate_kernel::{BucketCounts, NftGate, Switches};
 
-const PORT: u16 = 80;
-const POLICER: PolicerId = PolicerId(3);
-const POLICE: Switches = Switches { police: true, block: false, block_all: false };
 const MINUTE: Duration = Duration::from_secs(60);
 /// Long enough for a connection on a busy machine; too short for the second SYN of one whose first was dropped.
 const SOON: Duration = Duration::from_millis(400);
-
-fn wanted(rate: u32, burst: u32, shares: &[(u16, u16, u32)]) -> Wanted {
-    let share = |(class, parts, burst): &(u16, u16, u32)| Share {
-        class: ClassId(*class),
-        parts: *parts,
-        burst: *burst,
-    };
-    let settings = Settings {
-        name: String::new(),
-        key: None,
-        rate: Rate::per_second(rate.max(1)),
-        burst,
-        per: Per::Rule,
-        shares: shares.iter().map(share).collect(),
-        inbound: None,
-        announce: false,
-    };
-    Wanted::of(&settings, Rate::per_second(rate)).expect("the kernel can")
-}
-
-fn entry(network: &str, bucket: Option<u16>, partition: Option<u8>) -> Entry {
-    let network = network.parse().expect("a network");
-    Entry { network, bucket, partition, may_be_spared: false, is_trusted: false }
-}
-
-fn early(entries: Vec<Entry>) -> Early {
-    Early { policers: vec![POLICER], listeners: vec![entries], ..Early::default() }
-}
-
-fn addresses() -> Vec<Service> {
-    let all = [SERVER.into(), SERVER_V6.parse().expect("an address"), SERVER_OTHER.into()];
-    let service = |it: IpAddr| Service { listener: 0, local: SocketAddr::new(it, PORT) };
-    all.into_iter().map(service).collect()
-}
 
 /// A table at the server's interface with these rules.
 fn gate(network: &Network, early: &Early, wanted: Wanted) -> NftGate {
@@ -72,11 +33,6 @@ fn gate(network: &Network, early: &Early, wanted: Wanted) -> NftGate {
 fn counts(network: &Network, gate: &mut NftGate) -> Vec<(Option<u64>, BucketCounts)> {
     network.on_server(|| gate.read_counts()).expect("the kernel says");
     gate.bucket_counts(POLICER)
-}
-
-fn connects(network: &Network, to: &str, patience: Duration) -> bool {
-    let to = SocketAddr::new(to.parse().expect("an address"), PORT);
-    network.on_client(|| TcpStream::connect_timeout(&to, patience).is_ok())
 }
 
 /// Tables of the server's namespace, as `nft` lists them.

@@ -3,59 +3,17 @@
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod network;
 
+use network::held::Held;
+use network::policing::{POLICE, POLICER, PORT, addresses, connects, early, entry, wanted};
 use network::{INTERFACE, Network, SERVER, SERVER_OTHER, SERVER_V6, flood};
 use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tiergate_core::admit::bucket::Rate;
-use tiergate_core::admit::policer::{Per, PolicerId, Settings, Share};
 use tiergate_core::early::bucket::Wanted;
 use tiergate_core::early::{Early, Entry};
-use tiergate_core::names::ClassId;
 use tiergate_kernel::{BucketCounts, Service, Switches, SynGate};
-
-const PORT: u16 = 80;
-const POLICER: PolicerId = PolicerId(3);
-const POLICE: Switches = Switches { police: true, block: false, block_all: false };
-
-fn wanted(rate: u32, burst: u32, shares: &[(u16, u16, u32)]) -> Wanted {
-    let share = |(class, parts, burst): &(u16, u16, u32)| Share {
-        class: ClassId(*class),
-        parts: *parts,
-        burst: *burst,
-    };
-    let settings = Settings {
-        name: String::new(),
-        key: None,
-        rate: Rate::per_second(rate.max(1)),
-        burst,
-        per: Per::Rule,
-        shares: shares.iter().map(share).collect(),
-        inbound: None,
-        announce: false,
-    };
-    Wanted::of(&settings, Rate::per_second(rate)).expect("the kernel can")
-}
-
-fn entry(network: &str, bucket: Option<u16>, partition: Option<u8>) -> Entry {
-    let network = network.parse().expect("a network");
-    Entry { network, bucket, partition, may_be_spared: false, is_trusted: false }
-}
-
-fn early(entries: Vec<Entry>) -> Early {
-    Early { policers: vec![POLICER], listeners: vec![entries], ..Early::default() }
-}
-
-fn service(address: IpAddr) -> Service {
-    Service { listener: 0, local: SocketAddr::new(address, PORT) }
-}
-
-fn addresses() -> Vec<Service> {
-    let all = [SERVER.into(), SERVER_V6.parse().expect("an address"), SERVER_OTHER.into()];
-    all.into_iter().map(service).collect()
-}
 
 /// A program at the server's interface with these rules.
 fn gate(network: &Network, early: &Early, wanted: Wanted) -> SynGate {
@@ -69,18 +27,6 @@ fn gate(network: &Network, early: &Early, wanted: Wanted) -> SynGate {
 
 fn counts(gate: &SynGate) -> Vec<(Option<u64>, BucketCounts)> {
     gate.bucket_counts(POLICER).expect("it is in force")
-}
-
-/// Programs and links of the machine that are ours.
-fn left() -> (usize, usize) {
-    let ours = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b"tg_");
-    let programs = libbpf_rs::query::ProgInfoIter::default().filter(|it| ours(&it.name)).count();
-    (programs, libbpf_rs::query::LinkInfoIter::default().count())
-}
-
-fn connects(network: &Network, to: &str, patience: Duration) -> bool {
-    let to = SocketAddr::new(to.parse().expect("an address"), PORT);
-    network.on_client(|| TcpStream::connect_timeout(&to, patience).is_ok())
 }
 
 /// Long enough for a connection on a busy machine; too short for the second SYN of one whose first was dropped.
@@ -331,7 +277,6 @@ fn child_that_drops_everything() {
 fn a_gateway_that_is_killed_leaves_nothing_behind() {
     let Some(network) = Network::start() else { return };
     let _listener = network.on_server(|| TcpListener::bind((SERVER, PORT)).expect("it is free"));
-    let before = left();
     let to = SERVER.to_string();
     for round in 0..3 {
         let mut command = network.server_command(&std::env::current_exe().expect("it runs"));
@@ -339,18 +284,15 @@ fn a_gateway_that_is_killed_leaves_nothing_behind() {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("nsenter runs");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         assert!(lines.map_while(Result::ok).any(|line| line.contains("attached")));
-        assert!(left() > before);
+        let held = Held::by(child.id());
+        assert!(held.is_some_of_each(), "{held:?}");
         assert!(!connects(&network, &to, SOON), "it drops everything");
         if round == 2 {
             network.remove_server();
         }
         child.kill().expect("it runs");
         child.wait().expect("it has ended");
-        let until = Instant::now() + Duration::from_secs(10);
-        while left() != before && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        assert_eq!(left(), before, "programs and links");
+        held.assert_gone();
         assert!(round == 2 || connects(&network, &to, Duration::from_secs(5)), "everything passes");
     }
 }
@@ -363,7 +305,9 @@ fn a_second_program_is_refused_and_the_first_stays() {
     network.on_server(|| {
         let mut second = SynGate::load().expect("it loads");
         let fault = second.attach(INTERFACE).expect_err("one is there").to_string();
-        assert!(fault.ends_with("another program is there already"), "{fault}");
+        let process = format!(" of process {} (", std::process::id());
+        assert!(fault.starts_with("the program cannot be attached to in: the program tg_syn (id "));
+        assert!(fault.contains(&process) && fault.contains("; end that process, "), "{fault}");
         let fault = second.attach("nowhere").expect_err("none").to_string();
         assert_eq!(fault, "there is no interface \"nowhere\" in this network namespace");
         assert_eq!(second.attach("lo").expect("it is free").name(), "generic");

@@ -47,6 +47,12 @@ impl Listed {
         commands
     }
 
+    /// Who is on it, for how much longer.
+    pub(crate) fn left(&self, now: Moment) -> Vec<(IpAddr, Duration)> {
+        let there = self.by_end.iter().filter(|(until, _)| *until > now);
+        there.map(|(until, client)| (*client, until.since(now))).collect()
+    }
+
     /// What takes all away.
     pub(crate) fn clear(&mut self) -> Vec<Command> {
         self.until.clear();
@@ -91,6 +97,7 @@ fn of_network(client: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
+    const SECOND: Duration = Duration::from_secs(1);
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn client(number: u32) -> IpAddr {
@@ -139,6 +146,11 @@ mod tests {
         // The same again is one.
         listing(&mut listed, 3, 4, MINUTE);
         assert_eq!((listed.until.len(), listed.by_end.len()), (3, 3));
+        let left = listed.left(Moment::from_millis(62_000));
+        assert_eq!(
+            left,
+            [(client(4), SECOND), (client(3), 59 * SECOND), (client(1), 118 * SECOND)]
+        );
         // What has ended by itself is not taken away.
         let late = text(&listing(&mut listed, 179, 5, MINUTE));
         assert_eq!(late.len(), 3, "{late:?}");

@@ -22,7 +22,7 @@ mod ruleset;
 mod socket;
 mod writer;
 
-use crate::counts::{BucketCounts, Service, Switches, SynCounts, Way};
+use crate::counts::{BucketCounts, Lists, Service, Switches, SynCounts, Way};
 use crate::fault::Fault;
 use crate::interface::interface_index;
 use command::Command;
@@ -41,6 +41,8 @@ use tiergate_core::time::Moment;
 /// Most clients that are blocked, and that are let in, of each: as many as the program's maps have.
 const BLOCKED_MAX: usize = 65_536;
 const LET_IN_MAX: usize = 16_384;
+/// So many are put on a list by one transaction, where there are many.
+const LISTED_AT_ONCE: usize = 256;
 /// Most tables of a process, or of processes with the same number in other containers.
 const TABLES_MAX: u32 = 64;
 /// Most steps that the kernel has not taken, and that would take former rules away.
@@ -259,6 +261,32 @@ impl NftGate {
     pub fn unblock_all(&mut self) {
         let commands = self.blocked.clear();
         let _ = self.transact(&commands);
+    }
+
+    /// Who is blocked and let in now.
+    pub fn lists(&self) -> Lists {
+        let Ok(now) = now() else { return Lists::default() };
+        Lists { blocked: self.blocked.left(now), let_in: self.let_in.left(now) }
+    }
+
+    /// Blocks and lets in those of another gate, beside its own.
+    ///
+    /// # Errors
+    /// What the kernel says; then some are missing.
+    pub fn take_over(&mut self, lists: &Lists) -> Result<(), Fault> {
+        let now = now()?;
+        for some in lists.blocked.chunks(LISTED_AT_ONCE) {
+            let list =
+                some.iter().flat_map(|(client, left)| self.blocked.list(now, *client, *left));
+            let commands: Vec<Command> = list.collect();
+            self.transact(&commands)?;
+        }
+        for some in lists.let_in.chunks(LISTED_AT_ONCE) {
+            let list = some.iter().flat_map(|(client, left)| self.let_in.list(now, *client, *left));
+            let commands: Vec<Command> = list.collect();
+            self.transact(&commands)?;
+        }
+        Ok(())
     }
 
     /// Reads what was counted, for [`NftGate::counts`] and [`NftGate::bucket_counts`]. One question for all of it.

@@ -1,5 +1,8 @@
 //! Two network namespaces with a link between them, and packets on it.
 
+pub(crate) mod held;
+pub(crate) mod policing;
+
 use nix::sched::{CloneFlags, setns};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::fs::File;
@@ -16,7 +19,7 @@ pub(crate) const SERVER_V6: &str = "fd78::2";
 /// Another one, which the client reaches from another address.
 pub(crate) const SERVER_OTHER: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 2);
 
-/// A client and a server. One at a time in a process: counts are of the whole machine.
+/// A client and a server. One at a time in a process: a flood takes all processors.
 pub(crate) struct Network {
     client: String,
     server: String,

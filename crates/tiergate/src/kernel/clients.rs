@@ -89,11 +89,6 @@ impl Clients {
         (std::mem::take(&mut let_in.waiting), let_in.lasting)
     }
 
-    /// Another mechanism polices from now on, and knows nobody.
-    pub(super) fn forget_let_in(&self) {
-        self.let_in.lock().expect("nothing panics within").known.clear();
-    }
-
     /// What the kernel does; `None`: the policy asks for nothing of it.
     pub fn status(&self) -> Option<KernelStatus> {
         self.status.lock().expect("nothing panics within").clone()

@@ -6,7 +6,9 @@ use std::time::Duration;
 use tiergate_core::admit::policer::PolicerId;
 use tiergate_core::early::Early;
 use tiergate_core::early::bucket::Wanted;
-use tiergate_kernel::{BucketCounts, Fault, NftGate, Service, Switches, SynCounts, SynGate, Way};
+use tiergate_kernel::{
+    BucketCounts, Fault, Lists, NftGate, Service, Switches, SynCounts, SynGate, Way,
+};
 
 /// One of them.
 #[derive(Debug)]
@@ -141,6 +143,21 @@ impl SynPolice {
         match self {
             SynPolice::Ebpf(it) => it.unblock_all(),
             SynPolice::Nft(it) => it.unblock_all(),
+        }
+    }
+
+    /// Who is blocked and let in now, for the other mechanism.
+    pub(super) fn lists(&self) -> Lists {
+        match self {
+            SynPolice::Ebpf(it) => it.lists(),
+            SynPolice::Nft(it) => it.lists(),
+        }
+    }
+
+    pub(super) fn take_over(&mut self, lists: &Lists) -> Result<(), Fault> {
+        match self {
+            SynPolice::Ebpf(it) => it.take_over(lists),
+            SynPolice::Nft(it) => it.take_over(lists),
         }
     }
 

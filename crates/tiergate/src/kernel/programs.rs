@@ -1,10 +1,12 @@
 //! The programs that the policy asks for, or what stands in for them, and what they are given.
 
 mod fallback;
+mod mend;
 
 use super::gate::SynPolice;
 use super::rules::{early, heads, judged_services, services};
 use super::status::{KernelInterface, KernelPolicer, KernelRequests};
+use crate::clock;
 use crate::config::meant::{BlockInKernel, KernelSettings, Policy, Refusal, RequestsInKernel};
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,11 +15,13 @@ use tiergate_core::admit::bucket::Rate;
 use tiergate_core::admit::policer::PolicerId;
 use tiergate_core::admit::retry::Bounds;
 use tiergate_core::early::Early;
+use tiergate_core::early::again::Again;
 use tiergate_core::early::bucket::Wanted;
 use tiergate_core::early::heads::{self, Heads};
 use tiergate_core::early::pace::Pace;
 use tiergate_core::plan::Plan;
-use tiergate_kernel::{Fault, HttpGate, Service, Switches, SynCounts};
+use tiergate_core::time::Moment;
+use tiergate_kernel::{Fault, HttpGate, Lists, Service, Switches, SynCounts};
 
 /// What is loaded.
 #[derive(Debug, Default)]
@@ -38,6 +42,14 @@ pub(super) struct Programs {
     has_rules: bool,
     /// The addresses that they are for.
     services: Vec<Service>,
+    /// Whom something kept out and let in that policed SYNs and is gone, and since when; nothing is in its place yet.
+    lists: Option<(Lists, Moment)>,
+    /// When what has failed is tried again.
+    again: Again,
+    /// When the program is, where nftables stands in for it.
+    better: Again,
+    /// What was last said of why it does.
+    said: Option<String>,
 }
 
 /// What was counted since the programs were loaded.
@@ -49,12 +61,27 @@ pub(super) struct KernelCounts {
     pub(super) syns: Vec<KernelPolicer>,
     /// First requests by policer.
     pub(super) requests: Vec<KernelRequests>,
+    /// Of these, those that were refused.
+    pub(super) refused: Vec<(PolicerId, u64)>,
 }
 
 impl Programs {
     /// Loads and attaches what is not there, and gives the programs the policy's rules; `rate`: that in force of a policer. Goes on after a fault of an interface. If the rules cannot be written, both
     /// programs are off, so that no packet is judged by those of a former policy. Not for a thread that serves: many rules take a while.
     pub(super) fn put_in_force(
+        &mut self,
+        settings: &KernelSettings,
+        policy: &Policy,
+        here: &[IpAddr],
+        is_overload: bool,
+        rate: impl Fn(PolicerId) -> Option<Rate>,
+    ) -> Result<(), Fault> {
+        let done = self.try_to_put(settings, policy, here, is_overload, rate);
+        self.remember(&done, clock::now());
+        done
+    }
+
+    fn try_to_put(
         &mut self,
         settings: &KernelSettings,
         policy: &Policy,
@@ -142,14 +169,14 @@ impl Programs {
     }
 
     /// Puts the programs at those interfaces of the policy that they are not at.
-    pub(super) fn attach(&mut self, settings: &KernelSettings) -> Result<(), Fault> {
+    fn attach(&mut self, settings: &KernelSettings) -> Result<(), Fault> {
         let mut done = Ok(());
         self.shut_out = None;
         // Each, whatever becomes of the others.
         for interface in &settings.interfaces {
             let syn = self.syn.as_mut().map(|it| it.attach(interface));
             let http = self.http.as_mut().map(|it| it.attach(interface));
-            if let Some(Err(fault @ Fault::Attach { .. })) = &syn {
+            if let Some(Err(fault @ (Fault::Attach { .. } | Fault::Taken { .. }))) = &syn {
                 self.shut_out = Some(fault.to_string());
             }
             for attached in [syn, http].into_iter().flatten() {
@@ -160,12 +187,12 @@ impl Programs {
     }
 
     /// Switches both programs off, whatever was in force: every packet passes until the next attempt. One that cannot be switched off is taken away, as are rules of nftables.
-    pub(super) fn fail_open(&mut self) {
+    fn fail_open(&mut self) {
         (self.early, self.heads, self.has_rules) = (Early::default(), Heads::default(), false);
         self.not_ebpf = None;
         let off = Switches::default();
         if self.syn.as_mut().is_some_and(|it| it.is_nft() || it.switch(off).is_err()) {
-            self.syn = None;
+            self.set_aside();
         }
         if self.http.as_mut().is_some_and(|it| it.switch(false).is_err()) {
             self.http = None;
@@ -173,18 +200,18 @@ impl Programs {
     }
 
     /// Whether all programs of the policy are loaded and have its rules.
-    pub(super) fn has_rules(&self, settings: &KernelSettings) -> bool {
+    fn has_rules(&self, settings: &KernelSettings) -> bool {
         let has_http = self.http.is_some() || !settings.judges_requests();
         self.has_rules && has_http
     }
 
     /// Whether the rules are for other addresses than the listeners have now.
-    pub(super) fn is_elsewhere(&self, policy: &Policy, here: &[IpAddr]) -> bool {
+    fn is_elsewhere(&self, policy: &Policy, here: &[IpAddr]) -> bool {
         self.has_rules && self.services != services(&policy.listeners, here)
     }
 
     /// Whether the programs are at all interfaces. Interfaces may have gone, and others have their names.
-    pub(super) fn is_attached(&mut self, settings: &KernelSettings) -> bool {
+    fn is_attached(&mut self, settings: &KernelSettings) -> bool {
         let all = settings.interfaces.len();
         let syn = self.syn.as_mut().is_some_and(|it| {
             it.keep_at(&settings.interfaces);
@@ -251,6 +278,7 @@ impl Programs {
     /// Ends all blocks.
     pub(super) fn unblock_all(&mut self) {
         self.syn.iter_mut().for_each(SynPolice::unblock_all);
+        self.lists.iter_mut().for_each(|(lists, _)| lists.blocked.clear());
     }
 
     /// Whether there is anything to police, by a program that gets packets.
@@ -269,11 +297,19 @@ impl Programs {
 
     /// What was counted. A system call for each policer and class of a program; of nftables one for all.
     pub(super) fn counts(&mut self, plan: &Plan) -> KernelCounts {
+        let (requests, refused) = self.requests(plan);
         KernelCounts {
             total: self.syn.as_mut().and_then(|syn| syn.counts().ok()).unwrap_or_default(),
             syns: self.syns(plan),
-            requests: self.requests(plan),
+            requests,
+            refused,
         }
+    }
+
+    /// The policers of which connections take a token at their first packet.
+    pub(super) fn at_first_packets(&self) -> &[PolicerId] {
+        let is_there = self.syn.as_ref().is_some_and(|it| it.places() > 0);
+        if is_there { &self.early.policers } else { &[] }
     }
 
     fn syns(&self, plan: &Plan) -> Vec<KernelPolicer> {
@@ -298,14 +334,15 @@ impl Programs {
         all
     }
 
-    fn requests(&self, plan: &Plan) -> Vec<KernelRequests> {
-        let Some(http) = &self.http else { return Vec::new() };
+    fn requests(&self, plan: &Plan) -> (Vec<KernelRequests>, Vec<(PolicerId, u64)>) {
+        let Some(http) = &self.http else { return Default::default() };
         let of = |id: &PolicerId| {
             let counts = http.counts(*id).unwrap_or_default();
+            let (passed, refused) = (counts.passed, counts.dropped);
             let policer = plan.policer(*id)?.name.clone();
-            Some(KernelRequests { policer, passed: counts.passed, refused: counts.dropped })
+            Some((KernelRequests { policer, passed, refused }, (*id, refused)))
         };
-        self.heads.policers.iter().filter_map(of).collect()
+        self.heads.policers.iter().filter_map(of).unzip()
     }
 
     /// The interfaces of the policy, and which way the programs are there.

@@ -10,8 +10,8 @@ use crate::shared::{Config, Shared};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tiergate_core::early::again::Again;
 use tiergate_core::early::overload::{Counted, Overload};
+use tiergate_core::early::unseen::Unseen;
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 use tiergate_kernel::{Fault, local_addresses};
@@ -60,15 +60,11 @@ struct Kernel {
     overload: Overload,
     /// What a flood of SYNs leaves in the system's counters.
     unqueued: Unqueued,
+    /// What controllers of rates have to know of requests that never come.
+    unseen: Unseen,
     generation: Option<u32>,
     /// What was last said to be missing.
     fault: Option<String>,
-    /// When that is tried again.
-    again: Again,
-    /// What was last said of why nftables stands in for the program.
-    not_ebpf: Option<String>,
-    /// When the program is tried again.
-    better: Again,
     /// Whether it was last said that the kernel polices.
     is_policing: bool,
     turns: u32,
@@ -83,11 +79,9 @@ impl Default for Kernel {
             here: Vec::new(),
             overload: Overload::new(1.0),
             unqueued: Unqueued::default(),
+            unseen: Unseen::default(),
             generation: None,
             fault: None,
-            again: Again::default(),
-            not_ebpf: None,
-            better: Again::default(),
             is_policing: false,
             turns: 0,
         }
@@ -160,12 +154,7 @@ impl Kernel {
     ) -> Result<(), Fault> {
         let rate = |id| shared.door.gate().policer_rate(id);
         let (policy, is_overload) = (&config.policy, self.overload.is_on());
-        let done = self.programs.put_in_force(settings, policy, &self.here, is_overload, rate);
-        match &done {
-            Ok(()) => self.again.succeeded(),
-            Err(_) => self.again.failed(clock::now()),
-        }
-        done
+        self.programs.put_in_force(settings, policy, &self.here, is_overload, rate)
     }
 
     /// Passes on who is blocked and who is let in.
@@ -199,7 +188,11 @@ impl Kernel {
         }
         self.mend(shared, settings, &config, now);
         self.counts = self.programs.counts(plan);
-        let KernelCounts { total, syns, requests } = &self.counts;
+        let KernelCounts { total, syns, requests, refused } = &self.counts;
+        let at_first_packets = self.programs.at_first_packets();
+        for (id, count) in self.unseen.since(refused, plan.site_policer, at_first_packets) {
+            shared.door.gate().refused_early(id, count);
+        }
         // Blocked clients come, too, and no policer refuses them.
         counted.arrived += total.blocked;
         counted.dropped += syns.iter().map(|it| it.dropped).sum::<u64>();
@@ -211,60 +204,19 @@ impl Kernel {
         };
         let rate = |id| shared.door.gate().policer_rate(id);
         if let Err(fault) = done.and_then(|()| self.programs.set_rates(plan, rate)) {
-            // Rather none than some of it.
-            self.programs.fail_open();
-            self.again.failed(now);
+            self.programs.give_up(now);
             self.say(Err(fault));
         }
         self.show(shared, settings);
     }
 
-    /// Tries again what has failed, when it is time: rules if they are not there, else attaching alone. Rules are also written when the listeners' addresses have changed.
+    /// Tries again what has failed, when it is time.
     fn mend(&mut self, shared: &Shared, settings: &KernelSettings, config: &Config, now: Moment) {
-        self.improve(shared, settings, config, now);
-        let is_elsewhere = self.programs.is_elsewhere(&config.policy, &self.here);
-        let has_rules = self.programs.has_rules(settings) && !is_elsewhere;
-        let is_whole = self.programs.is_attached(settings) && has_rules;
-        if is_whole || !(is_elsewhere || self.again.is_due(now)) {
-            return;
-        }
-        let done = match has_rules {
-            false => self.put_in_force(shared, settings, config),
-            true => {
-                let done = self.programs.attach(settings);
-                match &done {
-                    Ok(()) => self.again.succeeded(),
-                    Err(_) => self.again.failed(now),
-                }
-                match self.programs.is_shut_out(settings) {
-                    true => self.put_in_force(shared, settings, config),
-                    false => done,
-                }
-            }
-        };
-        self.say(done);
-    }
-
-    /// Tries the program again where nftables stands in for it, when it is time.
-    fn improve(
-        &mut self,
-        shared: &Shared,
-        settings: &KernelSettings,
-        config: &Config,
-        now: Moment,
-    ) {
-        if !self.programs.is_second_best() || !self.better.is_due(now) {
-            return;
-        }
         let rate = |id| shared.door.gate().policer_rate(id);
         let (policy, is_overload) = (&config.policy, self.overload.is_on());
-        match self.programs.try_ebpf(settings, policy, &self.here, is_overload, rate) {
-            true => {
-                self.better.succeeded();
-                // Its lists are empty: those in sessions are let in anew by their next request.
-                shared.kernel.forget_let_in();
-            }
-            false => self.better.failed(now),
+        let done = self.programs.mend(settings, policy, &self.here, is_overload, rate, now);
+        if let Some(done) = done {
+            self.say(done);
         }
     }
 
@@ -277,7 +229,7 @@ impl Kernel {
 
     /// Says what is missing, once.
     fn say(&mut self, done: Result<(), Fault>) {
-        self.say_mechanism();
+        self.programs.say_mechanism();
         let fault = done.err().map(|fault| fault.to_string());
         if fault == self.fault {
             return;
@@ -291,22 +243,9 @@ impl Kernel {
         self.fault = fault;
     }
 
-    /// Says when nftables stands in for the program, and when it does no more.
-    fn say_mechanism(&mut self) {
-        let not_ebpf = self.programs.not_ebpf().map(str::to_owned);
-        if not_ebpf == self.not_ebpf {
-            return;
-        }
-        match &not_ebpf {
-            Some(why) => tracing::warn!("kernel: SYNs are policed by nftables: {why}"),
-            None => tracing::info!("kernel: SYNs are no more policed by nftables"),
-        }
-        self.not_ebpf = not_ebpf;
-    }
-
     /// Says when policing has begun or ended, and shows what there is.
     fn show(&mut self, shared: &Shared, settings: &KernelSettings) {
-        self.say_mechanism();
+        self.programs.say_mechanism();
         let is_overload = self.overload.is_on();
         let is_policing = settings.police && is_overload && self.programs.can_police();
         match (std::mem::replace(&mut self.is_policing, is_policing), is_policing) {
@@ -320,11 +259,11 @@ impl Kernel {
             _ => {}
         }
         let (networks, paths) = self.programs.sizes();
-        let KernelCounts { total, syns, requests } = &self.counts;
+        let KernelCounts { total, syns, requests, .. } = &self.counts;
         shared.kernel.set_status(Some(KernelStatus {
             interfaces: self.programs.interfaces(settings),
             mechanism: self.programs.mechanism().to_owned(),
-            not_ebpf: self.not_ebpf.clone(),
+            not_ebpf: self.programs.not_ebpf().map(str::to_owned),
             fault: self.fault.clone(),
             policing: is_policing,
             networks,

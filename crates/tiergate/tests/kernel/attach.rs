@@ -1,6 +1,8 @@
 //! `tiergate kernel attach` before a real nginx: each class gets its listener, SYNs and first requests are policed, and nothing is left behind. Needs root's rights.
 
+use crate::network::held::Held;
 use crate::network::{INTERFACE, Network, SERVER, SERVER_V6, flood};
+use crate::nft::tables as tables_of;
 use crate::support::eventually;
 use crate::support::process::{Process, program};
 use rustix::process::Signal;
@@ -238,6 +240,56 @@ fn with_cookies(network: &Network) {
     set("1");
 }
 
+/// Several sockets at a class's address (SO_REUSEPORT), as of a server that starts a new process before it ends the old one: the system picks one, and no connection is refused when one is closed.
+#[test]
+fn no_connection_is_refused_when_a_process_hands_over_to_another() {
+    let Some(network) = Network::start() else { return };
+    let listen = || {
+        network.on_server(|| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+            socket.set_reuse_port(true).expect("set");
+            let address: SocketAddr = "127.0.0.1:8081".parse().expect("an address");
+            socket.bind(&address.into()).expect("it is free");
+            socket.listen(64).expect("it listens");
+            socket.set_nonblocking(true).expect("set");
+            TcpListener::from(socket)
+        })
+    };
+    let mut old = listen();
+    let arguments = ["--listen=:80", "--class=premium=127.0.0.1:8081"];
+    let _attached = Attached::start(&network, CLASSES, &arguments);
+    // One connection after the other for a time: how many each socket accepted, and how many were refused.
+    let connect = |sockets: &[&TcpListener], lasting: u64| {
+        let until = Instant::now() + Duration::from_millis(lasting);
+        let (mut accepted, mut refused) = (vec![0; sockets.len()], 0);
+        network.on_client(|| {
+            while Instant::now() < until {
+                let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+                let from: SocketAddr = format!("{PREMIUM}:0").parse().expect("an address");
+                socket.bind(&from.into()).expect("an address of the client");
+                socket.set_linger(Some(Duration::ZERO)).expect("set");
+                let to = SocketAddr::from((SERVER, 80));
+                refused += u32::from(socket.connect_timeout(&to.into(), SOON).is_err());
+                for (accepted, socket) in accepted.iter_mut().zip(sockets) {
+                    *accepted += std::iter::from_fn(|| socket.accept().ok()).count();
+                }
+            }
+        });
+        (accepted, refused)
+    };
+    for _ in 0..2 {
+        let new = listen();
+        let (accepted, refused) = connect(&[&old, &new], 1200);
+        assert!(accepted.iter().all(|it| *it > 20), "{accepted:?}: one of them has none");
+        assert_eq!(refused, 0);
+        drop(old);
+        let (accepted, refused) = connect(&[&new], 400);
+        assert!(accepted[0] > 20, "{accepted:?}");
+        assert_eq!(refused, 0, "of {accepted:?}");
+        old = new;
+    }
+}
+
 #[test]
 fn a_full_listen_queue_keeps_no_other_class_out_and_begins_policing() {
     let Some(network) = Network::start() else { return };
@@ -317,6 +369,33 @@ fn policing_of_a_foreign_server_is_exact() {
     drop(nginx);
 }
 
+/// Another program is at the interface: nftables polices until it is gone, and says whose it is.
+#[test]
+fn nftables_polices_until_the_interface_is_free() {
+    let Some(network) = Network::start() else { return };
+    let other = network.on_server(|| {
+        let mut other = tiergate_kernel::SynGate::load().expect("it loads");
+        other.attach(INTERFACE).expect("it is free");
+        other
+    });
+    let tables = "[[rule]]\nclient = \"10.78.0.0/16\"\npolice = { rate = \"1/m\", burst = 2 }\n";
+    let attached = Attached::start(&network, tables, &["--listen=:80", "--always"]);
+    eventually("nftables", || attached.has_said("in: SYNs are policed (nftables)"));
+    let process = format!(" of process {} (", std::process::id());
+    let said = attached.log();
+    let why = said.lines().find(|it| it.contains("SYNs are policed by nftables: ")).expect(&said);
+    assert!(why.contains("the program tg_syn (id ") && why.contains(&process), "{why}");
+    drop(other);
+    eventually("the program", || tables_of(&network).is_empty() && is_occupied(&network));
+    eventually("it says so", || attached.has_said("SYNs are no more policed by nftables"));
+    // It has the rules.
+    let (stop, sent) = Default::default();
+    network.on_client(|| flood(&[[10, 78]], 80, 50, &stop, &sent));
+    let said = attached.end();
+    let of = |number| said("SYNs policed", ["policer", "rule.1"], number);
+    assert_eq!((of("passed"), of("dropped")), (2, 48));
+}
+
 #[test]
 fn first_requests_are_answered_before_the_server_sees_them() {
     let Some(network) = Network::start() else { return };
@@ -346,35 +425,27 @@ fn first_requests_are_answered_before_the_server_sees_them() {
     assert_eq!(nginx.seen("/cgi/"), 6);
 }
 
-/// Programs, maps and links of ours that are nowhere else.
-fn ours(network: &Network) -> [usize; 4] {
+/// Whether programs are at the interface.
+fn is_occupied(network: &Network) -> bool {
     let bpftool = program("bpftool").expect("it is needed here");
-    let count = |words: [&str; 2], what: &str| {
-        let output = network.on_server(|| Command::new(&bpftool).args(words).output());
-        let text = output.expect("bpftool runs").stdout;
-        String::from_utf8_lossy(&text).matches(what).count()
-    };
-    [
-        count(["prog", "list"], "name tg_steer"),
-        count(["map", "list"], "name networks_v4"),
-        count(["link", "list"], "sk_lookup"),
-        count(["net", "show"], &format!("{INTERFACE}(")),
-    ]
+    let output = network.on_server(|| Command::new(&bpftool).args(["net", "show"]).output());
+    let text = String::from_utf8_lossy(&output.expect("bpftool runs").stdout).into_owned();
+    text.contains(&format!("{INTERFACE}("))
 }
 
 #[test]
 fn nothing_is_left_when_it_is_killed_and_it_says_which_right_is_missing() {
     let Some(network) = Network::start() else { return };
     let Some(nginx) = Nginx::start(&network, &[ITSELF, OF_PREMIUM, OF_OTHERS]) else { return };
-    let before = ours(&network);
     let tables =
         format!("{CLASSES}[[rule]]\npath = \"/cgi/*\"\npolice = {{ rate = \"1/m\", burst = 5 }}\n");
     let mut attached = Attached::start(&network, &tables, &LISTENERS);
     assert_eq!(listener(&network, PREMIUM), "premium");
-    let during = ours(&network);
-    assert!(during.iter().zip(before).all(|(during, before)| *during > before), "{during:?}");
+    let held = Held::by(attached.process.id());
+    assert!(held.is_some_of_each() && is_occupied(&network), "{held:?}");
     attached.process.kill();
-    eventually("all is gone", || ours(&network) == before);
+    held.assert_gone();
+    assert!(!is_occupied(&network));
     assert_eq!([PREMIUM, STANDARD].map(|it| listener(&network, it)), ["itself"; 2]);
     drop(nginx);
     let mut command = network.server_command(Path::new("setpriv"));

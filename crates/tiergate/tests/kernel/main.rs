@@ -9,6 +9,7 @@ mod nft;
 #[path = "../support/mod.rs"]
 mod support;
 
+use network::held::{Held, orphans};
 use network::{INTERFACE, Network, SERVER};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -67,10 +68,14 @@ impl<'n> Gateway<'n> {
     }
 
     fn kernel(&self) -> Value {
+        self.status()["kernel"].clone()
+    }
+
+    fn status(&self) -> Value {
         let status = self.network.on_server(|| {
             Client::connect(ADMIN.parse().expect("an address")).get_local("/status").text()
         });
-        serde_json::from_str::<Value>(&status).expect("JSON")["kernel"].clone()
+        serde_json::from_str(&status).expect("JSON")
     }
 
     fn metrics(&self) -> String {
@@ -104,9 +109,9 @@ impl<'n> Gateway<'n> {
     }
 }
 
-/// The policy; of the tables the first line may be `trusted = …`, which belongs to none.
+/// The policy; of the tables the first line may be `trusted = …` or `police = …`, which belongs to none.
 fn text(origin: &Origin, tables: &str) -> String {
-    let has_top = tables.starts_with("trusted");
+    let has_top = !tables.starts_with('[');
     let (top, tables) = tables.split_once('\n').filter(|_| has_top).unwrap_or(("", tables));
     format!(
         "admin = \"{ADMIN}\"\nthreads = 1\n{top}\n[[listener]]\naddress = \"0.0.0.0:80\"\n[origin]\nservers = [\"{}\"]\nslots = 100\n{tables}",
@@ -202,19 +207,10 @@ fn overload_begins_policing_and_its_end_ends_it() {
     eventually("it is gone", || gateway.kernel() == Value::Null);
     gateway.reload(POLICY);
     eventually("it is back", || gateway.way() == "native");
+    let held = Held::by(gateway.process.id());
+    assert!(held.is_some_of_each(), "{held:?}");
     drop(gateway);
-    assert_eq!(programs(), 0, "killed");
-}
-
-/// Programs of ours on the machine.
-fn programs() -> usize {
-    let bpftool = ["bpftool", "/usr/sbin/bpftool"];
-    let output =
-        bpftool.iter().find_map(|it| Command::new(it).args(["prog", "list"]).output().ok());
-    let Some(output) = output else { return 0 };
-    // The kernel ends them a moment after the process.
-    std::thread::sleep(Duration::from_millis(500));
-    String::from_utf8_lossy(&output.stdout).matches("name tg_").count()
+    held.assert_gone();
 }
 
 #[test]
@@ -338,7 +334,7 @@ fn only_where_first_requests_are_judged_are_connections_accepted_with_them() {
 #[test]
 fn the_doctor_tries_each_program_and_says_which_right_is_missing() {
     let Some(_network) = Network::start() else { return };
-    let before = programs();
+    let before = orphans();
     let found = |without: &str| {
         let mut command = Command::new("setpriv");
         command.arg(format!("--bounding-set={without}")).arg(env!("CARGO_BIN_EXE_tiergate"));
@@ -359,14 +355,15 @@ fn the_doctor_tries_each_program_and_says_which_right_is_missing() {
             );
         }
     }
-    assert_eq!(programs(), before, "nothing is left");
+    eventually("nothing is left", || orphans().is_subset(&before));
 }
 
 /// Every way round the rules for paths that the kernel does not judge: it passes, and the gateway finds the same rule after it has normalised the path, or takes the request for none.
 #[test]
 fn what_the_kernel_cannot_judge_the_gateway_refuses() {
     let Some(network) = Network::start() else { return };
-    let tables = "[[rule]]\npath = \"/cgi/*\"\npolice = { rate = \"1/m\", burst = 20 }\n\
+    let tables = "police = \"all\"\n[[policer]]\nname = \"all\"\nrate = \"10000/s\"\nburst = 500\n\
+        [[rule]]\npath = \"/cgi/*\"\npolice = { rate = \"1/m\", burst = 20 }\n\
         [kernel]\ninterfaces = [\"in\"]\nrequests = \"answer\"\n";
     let gateway = Gateway::start(&network, tables);
     eventually("it is attached", || gateway.kernel()["interfaces"][0]["ingress"] == true);
@@ -436,6 +433,18 @@ fn what_the_kernel_cannot_judge_the_gateway_refuses() {
     });
     // What the rule does not mean is not touched.
     assert_eq!(gateway.get(OTHER, ""), Some(200));
+    // The controls of rates know what was asked for: that of the rule, and that of all requests, whose tokens the connections have taken.
+    eventually("they know", || {
+        let status = gateway.status();
+        let refused = &status["kernel"]["requests"][0]["refused"];
+        let early = |name: &str| {
+            let mut all = status["policers"].as_array().expect("a list").iter();
+            all.find(|it| it["name"] == name).map(|it| &it["early"])
+        };
+        refused.as_u64() >= Some(50)
+            && early("rule.1") == Some(refused)
+            && early("all") == Some(refused)
+    });
 }
 
 /// The answers to two requests, together and one after the other, on a connection.

@@ -5,7 +5,7 @@ use super::*;
 const FEW: &str = "-all,+net_admin,+net_bind_service";
 
 /// Tables of the server's namespace.
-fn tables(network: &Network) -> String {
+pub(crate) fn tables(network: &Network) -> String {
     let output = network.server_command(Path::new("nft")).args(["list", "tables"]).output();
     String::from_utf8_lossy(&output.expect("nft runs").stdout).into_owned()
 }
@@ -115,7 +115,7 @@ fn the_policy_may_ask_for_either() {
     assert!(link.contains(INTERFACE) && !link.contains("xdp"), "nothing of it is left: {link}");
 }
 
-/// Another program is at the interface: nftables polices until it is gone.
+/// Another program is at the interface: nftables polices until it is gone. Who is blocked by then stays so.
 #[test]
 fn while_another_program_is_at_the_interface_nftables_polices() {
     let Some(network) = Network::start() else { return };
@@ -124,14 +124,30 @@ fn while_another_program_is_at_the_interface_nftables_polices() {
         other.attach(INTERFACE).expect("it is free");
         other
     });
-    let gateway = Gateway::start(&network, POLICY);
+    let blocking = format!(
+        "{POLICY}block = \"all\"\n[refusal]\nblock = {{ after = 5, within = \"10s\", for = \"300s\" }}\n"
+    );
+    let gateway = Gateway::start(&network, &blocking);
     eventually("nftables", || gateway.way() == "nftables");
     let why = gateway.kernel()["not_ebpf"].as_str().unwrap_or_default().to_owned();
-    assert!(why.ends_with("another program is there already"), "{why}");
+    let process = format!(" of process {} (", std::process::id());
+    assert!(why.contains("tg_syn") && why.contains(&process), "{why}");
+    eventually("it is blocked", || gateway.get(POLICED, "").is_none());
+    let blocked = || gateway.kernel()["blocked"].as_u64().unwrap_or(0);
+    eventually("it is counted", || blocked() > 0);
     drop(other);
     eventually("the program", || gateway.way() == "native");
     assert_eq!(gateway.kernel()["not_ebpf"], Value::Null);
     assert_eq!(tables(&network), "", "nothing of nftables is left");
+    assert_eq!(gateway.get(POLICED, ""), None, "still blocked");
+    assert_eq!(gateway.get(OTHER, ""), Some(200));
+    // The program counts from zero.
+    eventually("by the program", || blocked() > 0);
+    // And the other way.
+    let all = "block = \"all\"\n";
+    gateway.reload(&blocking.replace(all, &format!("{all}mechanism = \"nftables\"\n")));
+    eventually("nftables again", || gateway.way() == "nftables");
+    assert_eq!(gateway.get(POLICED, ""), None, "still blocked");
 }
 
 #[test]

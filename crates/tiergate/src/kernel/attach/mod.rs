@@ -28,7 +28,6 @@ use policy::{Before, attached};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use steering::Steer;
-use tiergate_core::early::again::Again;
 use tiergate_core::early::queue::{QueueOverload, Seen};
 use tiergate_core::names::Names;
 use tiergate_core::time::Moment;
@@ -83,8 +82,6 @@ struct Attached {
     overload: QueueOverload,
     /// What was last said to be missing.
     fault: Option<String>,
-    /// When that is tried again.
-    again: Again,
     /// What was last said of listen queues that cannot be read.
     queue_fault: Option<String>,
     turns: u64,
@@ -106,7 +103,6 @@ impl Attached {
             programs: Programs::default(),
             steer: None,
             fault: None,
-            again: Again::default(),
             queue_fault: None,
             turns: 0,
             shown: clock::now(),
@@ -149,7 +145,7 @@ impl Attached {
         }
         let (is_overload, Before { policy, settings, .. }) = (self.is_overload(), &self.before);
         let done = self.programs.put_in_force(settings, policy, &self.here, is_overload, |_| None);
-        self.note(done);
+        self.say(done);
     }
 
     /// Begins to steer, if that is asked for.
@@ -164,12 +160,9 @@ impl Attached {
         Ok(())
     }
 
-    /// Remembers what came of an attempt, and says once what is missing.
-    fn note(&mut self, done: Result<(), Fault>) {
-        match &done {
-            Ok(()) => self.again.succeeded(),
-            Err(_) => self.again.failed(clock::now()),
-        }
+    /// Says once what is missing, and what stands in for it.
+    fn say(&mut self, done: Result<(), Fault>) {
+        self.programs.say_mechanism();
         let fault = done.err().map(|fault| fault.to_string());
         if fault == self.fault {
             return;
@@ -215,7 +208,8 @@ impl Attached {
     /// Once a second: interfaces, and the overload.
     fn look(&mut self, now: Moment) {
         self.mend(now);
-        let KernelCounts { total, syns, requests } = self.programs.counts(&self.before.policy.plan);
+        let KernelCounts { total, syns, requests, .. } =
+            self.programs.counts(&self.before.policy.plan);
         let seen = Seen {
             queue: self.queue(),
             came: total.seen + requests.iter().map(|it| it.passed + it.refused).sum::<u64>(),
@@ -234,9 +228,8 @@ impl Attached {
             ),
             Ok(()) => tracing::info!("the overload is over: the kernel polices no more"),
             Err(fault) => {
-                // Rather none than some of it.
-                self.programs.fail_open();
-                self.note(Err(fault));
+                self.programs.give_up(now);
+                self.say(Err(fault));
             }
         }
     }
@@ -267,22 +260,14 @@ impl Attached {
         }
     }
 
-    /// Tries again what has failed, when it is time: rules if they are not there, else attaching alone. Rules are also written when addresses have changed.
+    /// Tries again what has failed, when it is time.
     fn mend(&mut self, now: Moment) {
-        let Before { policy, settings, .. } = &self.before;
-        let is_elsewhere = self.programs.is_elsewhere(policy, &self.here);
-        let has_rules = self.programs.has_rules(settings) && !is_elsewhere;
-        let is_whole = self.programs.is_attached(settings) && has_rules;
-        if is_whole || !(is_elsewhere || self.again.is_due(now)) {
-            return;
+        let (is_overload, Before { policy, settings, .. }) = (self.is_overload(), &self.before);
+        let done = self.programs.mend(settings, policy, &self.here, is_overload, |_| None, now);
+        if let Some(done) = done {
+            self.say(done);
         }
-        match has_rules {
-            false => self.police(),
-            true => {
-                let done = self.programs.attach(settings);
-                self.note(done);
-            }
-        }
+        self.programs.say_mechanism();
     }
 
     /// Reads the policy again; a faulty one changes nothing.

@@ -10,7 +10,7 @@ use tiergate_core::admit::bucket::Rate;
 use tiergate_core::admit::policer::PolicerId;
 use tiergate_core::early::pace::Pace;
 use tiergate_core::plan::Plan;
-use tiergate_kernel::Fault;
+use tiergate_kernel::{Fault, Lists};
 
 impl Programs {
     /// Loads what polices SYNs, unless it is there.
@@ -24,10 +24,27 @@ impl Programs {
             return Ok(());
         }
         // Not both at a time.
-        (self.syn, self.not_ebpf, self.shut_out) = (None, None, None);
+        self.set_aside();
+        (self.not_ebpf, self.shut_out) = (None, None);
         let (syn, not_ebpf) = SynPolice::load(mechanism)?;
-        (self.syn, self.not_ebpf) = (Some(syn), not_ebpf);
+        self.install(syn);
+        self.not_ebpf = not_ebpf;
         Ok(())
+    }
+
+    /// Takes away what polices SYNs. Whom it keeps out and lets in is remembered for what comes in its place.
+    pub(super) fn set_aside(&mut self) {
+        if let Some(former) = self.syn.take() {
+            self.lists = Some((former.lists(), clock::now()));
+        }
+    }
+
+    /// Has it police SYNs, and keep out and let in whom that did which was set aside.
+    fn install(&mut self, mut syn: SynPolice) {
+        if let Some((lists, since)) = self.lists.take() {
+            hand_over(&lists.after(clock::now().since(since)), &mut syn);
+        }
+        self.syn = Some(syn);
     }
 
     /// The rates that are to be in force at first packets; those of nftables follow with care.
@@ -51,7 +68,7 @@ impl Programs {
     }
 
     /// Whether the program for SYNs can be put at no interface, and others may police.
-    pub(in crate::kernel) fn is_shut_out(&self, settings: &KernelSettings) -> bool {
+    pub(super) fn is_shut_out(&self, settings: &KernelSettings) -> bool {
         let is_ebpf = self.syn.as_ref().is_some_and(|it| !it.is_nft() && it.places() == 0);
         settings.mechanism == Mechanism::Auto && is_ebpf && self.shut_out.is_some()
     }
@@ -71,7 +88,8 @@ impl Programs {
             nftables: Box::new(nftables),
         })?;
         let why = self.shut_out.take();
-        self.syn = Some(nft);
+        self.set_aside();
+        self.install(nft);
         let done = self.write_syn(settings, policy, here, rate);
         let done = done.and_then(|()| self.switch(settings, is_overload));
         done.inspect_err(|_| self.fail_open())?;
@@ -81,12 +99,12 @@ impl Programs {
     }
 
     /// Whether nftables polices because the program could not be had.
-    pub(in crate::kernel) fn is_second_best(&self) -> bool {
+    pub(super) fn is_second_best(&self) -> bool {
         self.has_rules && self.not_ebpf.is_some()
     }
 
     /// Goes over to the program, if it can be had by now, at as many interfaces: then nothing of nftables is left.
-    pub(in crate::kernel) fn try_ebpf(
+    pub(super) fn try_ebpf(
         &mut self,
         settings: &KernelSettings,
         policy: &Policy,
@@ -102,7 +120,7 @@ impl Programs {
         for interface in interfaces {
             match syn.attach(interface) {
                 Ok(_) => places += 1,
-                Err(Fault::Attach { .. }) => {
+                Err(Fault::Attach { .. } | Fault::Taken { .. }) => {
                     self.taken = Some(interface.clone());
                     return false;
                 }
@@ -113,6 +131,9 @@ impl Programs {
         if places == 0 || places < former.as_ref().map_or(0, SynPolice::places) {
             self.syn = former;
             return false;
+        }
+        if let Some(former) = &former {
+            hand_over(&former.lists(), &mut syn);
         }
         self.syn = Some(syn);
         let done = self.write_syn(settings, policy, here, rate);
@@ -137,11 +158,32 @@ impl Programs {
     pub(in crate::kernel) fn not_ebpf(&self) -> Option<&str> {
         self.not_ebpf.as_deref()
     }
+
+    /// Says when nftables stands in for the program, and when it does no more.
+    pub(in crate::kernel) fn say_mechanism(&mut self) {
+        if self.not_ebpf == self.said {
+            return;
+        }
+        match &self.not_ebpf {
+            Some(why) => tracing::warn!("kernel: SYNs are policed by nftables: {why}"),
+            None => tracing::info!("kernel: SYNs are no more policed by nftables"),
+        }
+        self.said.clone_from(&self.not_ebpf);
+    }
+}
+
+/// Has it keep out and let in these clients, too.
+fn hand_over(lists: &Lists, to: &mut SynPolice) {
+    // Whom it does not keep out the gate refuses, and whom it does not let in is let in by the next request.
+    if let Err(fault) = to.take_over(lists) {
+        tracing::debug!("kernel: not all blocks are carried over: {fault}");
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     /// Needs root's rights; without them it says so and tests nothing.
     #[test]
@@ -162,5 +204,52 @@ mod tests {
         programs.paces.clear();
         let rates = [40, 42, 38, 60, 100, 99].map(|rate| at(&mut programs, rate));
         assert_eq!(rates, [44, 44, 44, 66, 100, 100].map(Rate::per_second));
+    }
+
+    /// Needs root's rights; without them it says so and tests nothing.
+    #[test]
+    fn who_is_kept_out_or_let_in_stays_so_when_the_mechanism_changes() {
+        let [v4, other, v6]: [IpAddr; 3] =
+            ["10.0.0.1", "10.0.0.2", "2001:db8:1:2::"].map(|it| it.parse().expect("an address"));
+        let mut programs = Programs::default();
+        for mechanism in [Mechanism::Nftables, Mechanism::Ebpf] {
+            if let Err(fault) = programs.load_syn(mechanism) {
+                return eprintln!("not tested: {fault}");
+            }
+        }
+        programs.block(v4, Duration::from_secs(100));
+        programs.block(v6, Duration::from_secs(200));
+        programs.block(other, Duration::from_millis(20));
+        programs.let_in(&[v6], Duration::from_secs(300));
+        std::thread::sleep(Duration::from_millis(50));
+        let lists = |programs: &Programs| programs.syn.as_ref().expect("it is loaded").lists();
+        let is_left = |left: Duration, of: u64| {
+            left < Duration::from_secs(of) && left > Duration::from_secs(of - 30)
+        };
+        let all_are_there = |programs: &Programs| {
+            let Lists { mut blocked, let_in } = lists(programs);
+            blocked.sort_unstable();
+            let blocks = matches!(&blocked[..], [(one, first), (two, second)]
+                if (*one, *two) == (v4, v6) && is_left(*first, 100) && is_left(*second, 200));
+            let lets = matches!(&let_in[..], [(one, left)] if *one == v6 && is_left(*left, 300));
+            assert!(blocks && lets, "{blocked:?} {let_in:?}");
+        };
+        all_are_there(&programs);
+        for mechanism in [Mechanism::Nftables, Mechanism::Ebpf, Mechanism::Nftables] {
+            programs.load_syn(mechanism).expect("as before");
+            let is_nft = programs.syn.as_ref().is_some_and(SynPolice::is_nft);
+            assert_eq!(is_nft, mechanism == Mechanism::Nftables);
+            all_are_there(&programs);
+        }
+        // What is taken away for a fault, and comes back as the other; in between the gate may end all blocks.
+        programs.fail_open();
+        assert!(programs.syn.is_none());
+        programs.load_syn(Mechanism::Ebpf).expect("as before");
+        all_are_there(&programs);
+        programs.load_syn(Mechanism::Nftables).expect("as before");
+        programs.fail_open();
+        programs.unblock_all();
+        programs.load_syn(Mechanism::Ebpf).expect("as before");
+        assert!(lists(&programs).blocked.is_empty() && lists(&programs).let_in.len() == 1);
     }
 }

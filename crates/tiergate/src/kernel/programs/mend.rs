@@ -1,0 +1,58 @@
+//! What has failed is tried again: rules, interfaces, and the program where nftables stands in for it.
+
+use super::Programs;
+use crate::config::meant::{KernelSettings, Policy};
+use std::net::IpAddr;
+use tiergate_core::admit::bucket::Rate;
+use tiergate_core::admit::policer::PolicerId;
+use tiergate_core::time::Moment;
+use tiergate_kernel::Fault;
+
+impl Programs {
+    /// Tries again what has failed, when it is time: rules if they are not there, else attaching alone; and the program where nftables stands in for it. Rules are also written when the listeners' addresses have changed.
+    /// What came of it; `None`: nothing had to be done.
+    pub(in crate::kernel) fn mend(
+        &mut self,
+        settings: &KernelSettings,
+        policy: &Policy,
+        here: &[IpAddr],
+        is_overload: bool,
+        rate: impl Fn(PolicerId) -> Option<Rate>,
+        now: Moment,
+    ) -> Option<Result<(), Fault>> {
+        if self.is_second_best() && self.better.is_due(now) {
+            match self.try_ebpf(settings, policy, here, is_overload, &rate) {
+                true => self.better.succeeded(),
+                false => self.better.failed(now),
+            }
+        }
+        let is_elsewhere = self.is_elsewhere(policy, here);
+        let has_rules = self.has_rules(settings) && !is_elsewhere;
+        let is_whole = self.is_attached(settings) && has_rules;
+        if is_whole || !(is_elsewhere || self.again.is_due(now)) {
+            return None;
+        }
+        if has_rules {
+            let done = self.attach(settings);
+            self.remember(&done, now);
+            if !self.is_shut_out(settings) {
+                return Some(done);
+            }
+        }
+        Some(self.put_in_force(settings, policy, here, is_overload, rate))
+    }
+
+    /// Something has failed that was in force: rather none than some of it, until the next attempt.
+    pub(in crate::kernel) fn give_up(&mut self, now: Moment) {
+        self.fail_open();
+        self.again.failed(now);
+    }
+
+    /// What came of an attempt.
+    pub(super) fn remember(&mut self, done: &Result<(), Fault>, now: Moment) {
+        match done {
+            Ok(()) => self.again.succeeded(),
+            Err(_) => self.again.failed(now),
+        }
+    }
+}
