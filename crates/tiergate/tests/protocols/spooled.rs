@@ -364,6 +364,9 @@ async fn a_client_that_waits_for_100_gets_it_from_who_reads_the_body(side: Side)
         exchange.send(made_up(len));
         exchange.finish();
         assert_eq!(exchange.head().await.unwrap().status(), 200);
+        drop(exchange);
+        // There is one slot.
+        world.until_load(0, 0).await;
     }
 }
 
