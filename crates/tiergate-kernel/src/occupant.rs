@@ -51,7 +51,7 @@ mod found {
     /// Most descriptors that are looked at: a large machine has some ten thousand.
     const DESCRIPTORS_MAX: usize = 200_000;
 
-    /// What is at an interface. `ours`: any program of XDP. Looks at every process that it may look at: tens of milliseconds on a large machine.
+    /// What is at an interface. `ours`: any program of XDP. Looks at every process that it may look at, and [`DESCRIPTORS_MAX`] of their descriptors: not for a thread that serves.
     pub(crate) fn at(interface: i32, ours: BorrowedFd<'_>) -> Occupant {
         let number = Xdp::new(ours).query_id(interface, XdpFlags::NONE).ok();
         let Some(number) = number.filter(|it| *it != 0) else { return Occupant::default() };

@@ -281,13 +281,11 @@ impl Estimate {
                 return self.measures(now, late, sample, waited.way);
             }
             self.late_in_trial = None;
-            if !is_in_time {
-                self.trials.owe_nothing();
-            }
             if is_in_time {
                 self.comes_in_time(now, watched, sample, waited.most);
                 return Learned::Waits;
             }
+            self.trials.owe_nothing();
         }
         if self.trials.running().is_none() && waited.most.saturating_sub(waited.least) <= threshold
         {

@@ -115,7 +115,9 @@ impl Trials {
 
     /// Packets were late in one that began there; very late, if it was too long.
     pub(super) fn were_late(&mut self, now: Moment, from: Sample, is_too_long: bool) {
-        self.owes_since.get_or_insert(from);
+        // What was begun long ago, and came to nothing, has left.
+        let began = self.owes_since.filter(|it| from.at.since(it.at) < EVERY);
+        self.owes_since = Some(began.unwrap_or(from));
         if is_too_long {
             self.longer = (self.longer / 2.0).max(1.0);
         }
@@ -214,6 +216,10 @@ mod tests {
         // 50,000 bytes are carried in that time.
         assert_eq!(trials.owed(now, 58_000.0, BITS), 8_000.0);
         assert_eq!(trials.owed(now, 58_000.0, BITS), 0.0);
+        // Nor does a later one owe since an earlier that came to nothing.
+        assert!(trials.lengthen(now, at(40)));
+        trials.were_late(Moment::from_millis(5040), at(5000), false);
+        assert_eq!(trials.owed(Moment::from_millis(5040), 58_000.0, BITS), 8_000.0);
     }
 
     #[test]
