@@ -14,6 +14,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a program may take to end after SIGTERM, before SIGKILL.
@@ -259,22 +261,41 @@ pub(crate) fn scratch() -> Result<tempfile::TempDir> {
     Ok(scratch)
 }
 
-/// A loopback address that nobody listens on. Another process may take the port before it is used;
-/// then the program that was to have it says so and ends.
-pub(crate) fn free_address() -> Result<SocketAddr> {
-    free_address_of(Ipv4Addr::LOCALHOST)
-}
+/// Where programs listen: below the ports that Linux gives outgoing connections unless it is told otherwise.
+/// None of those takes a port before its program does, or while who listens there is stopped.
+const PORTS: std::ops::Range<u16> = 10_000..32_768;
 
-/// The same, of another loopback address. Connections go out from 127.0.0.1, so that none of them takes the
-/// port while who listens there is stopped.
-pub(crate) fn free_address_of(ip: Ipv4Addr) -> Result<SocketAddr> {
-    let socket = std::net::TcpListener::bind((ip, 0)).context("no free loopback port")?;
-    Ok(socket.local_addr()?)
+/// A loopback address that nobody listens on, another one each time. Another process may take the port before
+/// it is used; then the program that was to have it says so and ends.
+pub(crate) fn free_address() -> Result<SocketAddr> {
+    // One after the other, so that no two programs are given the same; from anywhere, so that two processes differ.
+    static NEXT: LazyLock<AtomicU32> = LazyLock::new(|| AtomicU32::new(fastrand::u16(..).into()));
+    for _ in PORTS {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed) % u32::from(PORTS.end - PORTS.start);
+        let address =
+            SocketAddr::new(Ipv4Addr::LOCALHOST.into(), PORTS.start + u16::try_from(step)?);
+        match std::net::TcpListener::bind(address) {
+            Ok(_) => return Ok(address),
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
+            Err(error) => return Err(error).context("cannot listen on the loopback interface"),
+        }
+    }
+    bail!("no free loopback port from {} to {}", PORTS.start, PORTS.end - 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_address_is_given_twice() {
+        let mut given: Vec<_> = (0..2_000).map(|_| free_address().unwrap()).collect();
+        let outgoing = given.iter().filter(|address| !PORTS.contains(&address.port()));
+        assert_eq!(outgoing.count(), 0, "ports that an outgoing connection may take");
+        given.sort();
+        given.dedup();
+        assert_eq!(given.len(), 2_000);
+    }
 
     #[test]
     fn a_dropped_program_is_gone() {

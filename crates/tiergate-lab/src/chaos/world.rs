@@ -6,10 +6,10 @@ use super::log::AccessLog;
 use super::origin::{self, Say};
 use super::policy::{self, Places};
 use super::secure;
-use crate::process::{self, Program, Running, free_address, free_address_of};
+use crate::process::{self, Program, Running, free_address};
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,8 +19,6 @@ use tempfile::TempDir;
 /// Requests that an origin server works on at once, and for how long: 200 requests/s each.
 const WORKERS: usize = 6;
 const SERVICE: &str = "30ms";
-/// Where the origin servers listen.
-const SERVERS_AT: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 /// Size of the access log's disk.
 const DISK: &str = "64m";
 /// Debian's package libfaketime.
@@ -68,8 +66,7 @@ impl World {
         let [listen, admin] = [free_address()?, free_address()?];
         let (mut servers, mut controls) = ([listen; SERVERS], [listen; SERVERS]);
         for place in 0..SERVERS {
-            let own = || free_address_of(SERVERS_AT);
-            (servers[place], controls[place]) = (own()?, own()?);
+            (servers[place], controls[place]) = (free_address()?, free_address()?);
         }
         let log = logs.join("access.json");
         let certificate = secure::certificate(scratch.path()).await.ok();
