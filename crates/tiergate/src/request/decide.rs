@@ -304,8 +304,11 @@ fn origin_head<C: Client>(
     let mut listener = [0; LISTENER_LEN_MAX];
     let mut add = config.policy.forwarding;
     let via = C::VIA.filter(|_| add.via).map(|value| Field { name: b"Via", value });
-    let ids = ids.into_iter().flat_map(|ids| ids.fields(config.policy.request_id.as_ref()));
-    let extra: ArrayVec<Field<'_>, 3> = via.into_iter().chain(ids).collect();
+    let mut extra = ArrayVec::<Field<'_>, 3>::new();
+    extra.extend(via);
+    if let Some(ids) = ids {
+        extra.extend(ids.fields(config.policy.request_id.as_ref()));
+    }
     // Else the writer says it by the version.
     add.via &= C::VIA.is_none();
     let forward = ForwardInfo {
