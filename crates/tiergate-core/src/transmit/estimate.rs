@@ -17,6 +17,7 @@
 //! Ramanathan and Moore's (2001). Unlike there, both are of all that is sent, the foreground's included.
 
 use super::known::Known;
+use super::standing::Standing;
 use super::trials::{Trial, Trials};
 use super::watched::{Learned, NotYet, PACKET, Sample, Waited, Watched};
 use crate::time::Moment;
@@ -105,6 +106,7 @@ pub(super) struct Estimate {
     unexpected: f64,
     /// Whether none was in time since.
     is_in_doubt: bool,
+    standing: Standing,
     trials: Trials,
     /// One that was late at the end of a trial: what is carried is told by the next, for which something is left before the link.
     late_in_trial: Option<Sample>,
@@ -138,6 +140,7 @@ impl Estimate {
             fall: FALL,
             unexpected: UNEXPECTED[0],
             is_in_doubt: false,
+            standing: Standing::default(),
             trials: Trials::new(now),
             late_in_trial: None,
             unmeasured: 0,
@@ -264,6 +267,13 @@ impl Estimate {
         if is_late && !self.known.counts(now, watched.flow, LATE) {
             self.known.ignores(now);
             return Learned::Nothing;
+        }
+        if !watched.is_sounding
+            && let Some(carried) = self.standing.sees(sample, waits > self.least_threshold())
+            && carried < self.bits
+        {
+            self.late_says = carried;
+            return self.falls(now, sample);
         }
         if let Some(trial) = self.trials.running() {
             // One that was sent before its end says enough if it is that late.
@@ -469,6 +479,12 @@ impl Estimate {
     /// Who waits longer is late for other reasons than a trial, or the link has become much slower.
     fn far(&self) -> Duration {
         self.threshold().mul_f64(FAR).min(THRESHOLD_MAX)
+    }
+
+    /// Who waits longer has found a queue, if all the others have, too.
+    fn least_threshold(&self) -> f64 {
+        let least = NOISE.as_secs_f64() + PACKET / self.bits + self.difference;
+        least / 2.0
     }
 
     /// Who waits longer is late.

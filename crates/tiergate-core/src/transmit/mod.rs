@@ -19,6 +19,7 @@ mod heads;
 mod known;
 mod scheduler;
 mod share;
+mod standing;
 mod tree;
 mod trials;
 mod virtual_queue;
