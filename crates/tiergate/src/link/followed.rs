@@ -1,17 +1,21 @@
-//! The interface whose capacity is that of the link: read again and again, so that the link follows a shaper that somebody changes.
+//! The interface whose capacity is that of the link: read when the kernel says that a queue has changed, and again and again, so that the
+//! link follows a shaper that somebody changes.
 //!
 //! | state | who writes | who reads |
 //! |---|---|---|
 //! | the last reading, and what is wrong | its task | `/status`, metrics |
 
+use super::notices::Notices;
 use crate::interface::capacity::{self, Capacity, Source};
 use crate::interface::name::InterfaceName;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often it is read: two programs are started each time.
+/// How often it is read at least: two programs are started each time.
 const EVERY: Duration = Duration::from_secs(5);
+/// How long it is not read after a queue has changed: shapers are made by several commands, and some change again and again.
+const SETTLES: Duration = Duration::from_millis(500);
 
 /// What the link carries where the policy does not say it, for `/status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +48,16 @@ struct State {
     failures: u64,
 }
 
+/// Waits until a queue has changed, or it is time to look again all the same.
+async fn changed_or_due(notices: Option<&Notices>) {
+    let Some(notices) = notices else { return tokio::time::sleep(EVERY).await };
+    if tokio::time::timeout(EVERY, notices.changed()).await.is_ok() {
+        tokio::time::sleep(SETTLES).await;
+        // Before it is read: a change during that is told again.
+        notices.clear();
+    }
+}
+
 /// What a reading is to be logged as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum News {
@@ -63,8 +77,11 @@ impl FollowedInterface {
 
     /// Reads it again and again, for as long as this is polled, and tells how many bits a second it carries.
     pub(crate) async fn follow(self: Arc<Self>, carries: impl Fn(&Arc<Self>, u64)) {
+        let notices = Notices::subscribe()
+            .inspect_err(|error| tracing::warn!("link: the kernel does not say when queues change ({error}); a changed shaper is noticed within {EVERY:?}"))
+            .ok();
         loop {
-            tokio::time::sleep(EVERY).await;
+            changed_or_due(notices.as_ref()).await;
             let name = self.name.clone();
             // It waits for programs.
             let read = tokio::task::spawn_blocking(move || capacity::read(&name)).await;

@@ -6,6 +6,7 @@
 //! | `turns` | the answers of a thread that wait, and the task that calls the next |
 //! | `parts` | what classes have of it, for `/status` and metrics |
 //! | `followed` | the interface whose capacity is the link's, and that it follows |
+//! | `notices` | what the kernel tells of queues that change |
 //! | `watch` | a packet that is watched until it is acknowledged, where the capacity is to be found |
 //! | `alarm` | a timer that is exact to some microseconds |
 //!
@@ -13,6 +14,7 @@
 
 mod alarm;
 mod followed;
+mod notices;
 mod parts;
 mod turns;
 mod watch;

@@ -194,6 +194,8 @@ struct Served {
 }
 
 const ADMIN: &str = "127.0.0.1:9900";
+/// How often a gateway reads what an interface carries at least.
+const LOOKED_AT_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
 impl Served {
     fn start(network: &Network, link: &str) -> Self {
@@ -269,6 +271,15 @@ fn a_gateway_marks_the_background_and_follows_the_shaper() {
     assert_eq!(capacity(), (Some(49_000_000), Some("htb".into())));
     setup(&network, "25mbit");
     eventually_is("another capacity", (Some(24_500_000), Some("htb".into())), capacity);
+    // The kernel says when a shaper changes: six changes one after the other do not take six times as long as until it is looked at anyway.
+    let begun = std::time::Instant::now();
+    for round in 1..=6 {
+        let rate = 20 + round;
+        setup(&network, &format!("{rate}mbit"));
+        let (bits, by) = (rate * 980_000, "htb".to_owned());
+        eventually_is("yet another", (Some(bits), Some(by)), capacity);
+    }
+    assert!(begun.elapsed() < 3 * LOOKED_AT_EVERY, "{:?}", begun.elapsed());
     // Without a shaper it is the link's speed; without an interface the last reading holds.
     done(&network, &["undo", "out"]);
     eventually_is("its speed", (Some(10_000_000_000), Some("speed".into())), capacity);
