@@ -185,6 +185,7 @@ impl Experiment {
             clients.population(&self.phases, 1.0, &["/file".into()])?;
         }
         self.floods.iter().try_for_each(|flood| flood.check(&self.phases))?;
+        self.link.check(self.phases.len())?;
         let names: Vec<&str> = self.clients.iter().map(|c| c.name.as_str()).collect();
         for wanted in self.measure.iter().flat_map(|m| m.clients.iter().chain(&m.over_clients)) {
             ensure!(names.contains(&wanted.as_str()), "measure: no clients {wanted:?}");

@@ -76,6 +76,8 @@ enum What {
     P50,
     /// Latency of good answers.
     P99,
+    /// Median latency in the second of the phases that has the longest.
+    WorstP50,
     /// Sessions brought to their end, of those begun.
     Completed,
     /// Sessions brought to their end, of those whose first request was answered well.
@@ -131,7 +133,9 @@ impl What {
             }
             Self::Megabits | Self::Received => (Unit::Megabits, Higher),
             Self::Attempts => (Unit::Ratio, Lower),
-            Self::Mean | Self::P50 | Self::P99 | Self::QueueWait => (Unit::Ms, Lower),
+            Self::Mean | Self::P50 | Self::P99 | Self::WorstP50 | Self::QueueWait => {
+                (Unit::Ms, Lower)
+            }
             Self::SessionMean | Self::SessionP99 => (Unit::Ms, Lower),
             Self::Recovery | Self::Settling => (Unit::S, Lower),
             Self::FrontCpu => (Unit::Us, Lower),
@@ -328,6 +332,11 @@ fn figure(
         What::Mean => weighted(|f| f.mean_ms),
         What::P50 => weighted(|f| f.p50_ms),
         What::P99 => weighted(|f| f.p99_ms),
+        What::WorstP50 => {
+            let seconds = phases.iter().flat_map(|phase| seconds_of(run, *phase));
+            let medians = seconds.map(|second| in_second(run, populations, second, What::P50));
+            medians.flatten().reduce(f64::max)
+        }
         What::Completed => ratio(completed, of_sessions(|s| s.begun)),
         What::Kept => ratio(completed, of_sessions(|s| s.started)),
         What::SessionRate => ratio(of_sessions(|s| s.completed_in_it), seconds),
@@ -395,10 +404,15 @@ fn busy_in(run: &Observed<'_>, phases: &[usize], busy: &[f64]) -> Vec<f64> {
 
 /// Those of a phase.
 fn busy_of<'a>(run: &Observed<'_>, phase: usize, busy: &'a [f64]) -> &'a [f64] {
+    let std::ops::Range { start, end } = seconds_of(run, phase);
+    let start = start.min(busy.len());
+    &busy[start..end.clamp(start, busy.len())]
+}
+
+/// The seconds of a phase, from the beginning of the run.
+fn seconds_of(run: &Observed<'_>, phase: usize) -> std::ops::Range<usize> {
     let begin: f64 = run.phases[..phase].iter().map(|phase| phase.seconds).sum();
-    let end = (begin + run.phases[phase].seconds).round() as usize;
-    let begin = (begin.round() as usize).min(busy.len());
-    &busy[begin..end.clamp(begin, busy.len())]
+    begin.round() as usize..(begin + run.phases[phase].seconds).round() as usize
 }
 
 /// See [`What::Recovery`]. What never recovers is given the time until the end.

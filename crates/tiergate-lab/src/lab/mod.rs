@@ -12,6 +12,7 @@ mod beside;
 mod busy;
 pub(crate) mod calibrated;
 mod capacity;
+mod changes;
 mod check;
 mod delay;
 mod dns;

@@ -45,6 +45,9 @@ pub(super) const CONGESTION: &str = "cubic";
 pub(super) struct Links {
     /// Between clients and gateway.
     pub(super) clients: Option<String>,
+    /// The same in each phase ([`super::changes`]); none: it stays as it is.
+    #[serde(default)]
+    pub(super) changes: Vec<String>,
     /// Between gateway and origin.
     pub(super) origin: Option<String>,
     /// Whether packets leave one by one, as on a wire. Else up to 32 KiB leave at once after a pause, and what the kernel hands on in one piece
@@ -57,6 +60,47 @@ pub(super) struct Links {
     /// Whether what the gateway sends to the clients is shaped by `tiergate link setup`, in place of the lab's own shaper.
     #[serde(default)]
     pub(super) tree: bool,
+}
+
+impl Links {
+    /// Whether it can be made for so many phases.
+    pub(super) fn check(&self, phases: usize) -> Result<()> {
+        if self.changes.is_empty() {
+            return Ok(());
+        }
+        ensure!(
+            self.changes.len() == phases,
+            "link: {} changes for {phases} phases",
+            self.changes.len()
+        );
+        ensure!(!self.tree, "link: a tree does not change");
+        ensure!(
+            self.clients.as_ref() == self.changes.first(),
+            "link: it begins with the first of its changes"
+        );
+        Ok(())
+    }
+
+    /// What leaves at once after a pause.
+    fn burst(&self) -> &'static str {
+        if self.exact { ONE_PACKET } else { BURST }
+    }
+}
+
+/// The link between clients and gateway, to give it another rate while a run is under way.
+#[derive(Clone, Debug)]
+pub(super) struct ClientsLink {
+    /// Namespace and device.
+    ends: [(String, &'static str); 2],
+    burst: &'static str,
+}
+
+impl ClientsLink {
+    /// Gives it another rate. What waits in its queues stays there.
+    pub(super) fn change(&self, rate: &str) -> Result<()> {
+        let mut ends = self.ends.iter();
+        ends.try_for_each(|(name, device)| shape("change", name, device, rate, self.burst))
+    }
 }
 
 /// Network namespaces could not be made: without them there is no lab.
@@ -156,10 +200,16 @@ impl Network {
                         "-n {name} link set dev {device} gso_max_size 1514 gso_max_segs 1"
                     ))?;
                 }
-                shape(name, device, rate, if links.exact { ONE_PACKET } else { BURST })?;
+                shape("add", name, device, rate, links.burst())?;
             }
         }
         Ok(())
+    }
+
+    /// The link between clients and gateway.
+    pub(super) fn clients_link(&self, links: &Links) -> ClientsLink {
+        let ends = [(self.clients.clone(), "wire"), (self.gateway.clone(), "outer")];
+        ClientsLink { ends, burst: links.burst() }
     }
 
     /// Gives each connection of the clients the next of their addresses, for a load generator that cannot choose one: the
@@ -254,10 +304,10 @@ fn set(namespace: &str, setting: &str, value: &str) -> Result<()> {
     command("nsenter", [&format!("--net={DIRECTORY}/{namespace}"), "--", "sh", "-c", &script])
 }
 
-/// Limits what a device sends.
-fn shape(namespace: &str, device: &str, rate: &str, burst: &str) -> Result<()> {
+/// Limits what a device sends, or changes (`add`, `change`) the limit that it has.
+fn shape(verb: &str, namespace: &str, device: &str, rate: &str, burst: &str) -> Result<()> {
     let words = format!(
-        "-n {namespace} qdisc add dev {device} root tbf rate {rate} burst {burst} latency {QUEUE}"
+        "-n {namespace} qdisc {verb} dev {device} root tbf rate {rate} burst {burst} latency {QUEUE}"
     );
     command("tc", words.split(' '))
 }

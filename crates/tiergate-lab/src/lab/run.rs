@@ -2,6 +2,7 @@
 
 use super::apart::{self, Place};
 use super::busy::Watch;
+use super::changes::Changes;
 use super::experiment::{Experiment, Generator};
 use super::flooding::{self, Flooding};
 use super::machine::{self, Split};
@@ -106,6 +107,7 @@ impl Run<'_> {
         let flooding = Flooding::start(self.experiment, target, seed, beside).await?;
         let watch = Watch::start(origin.pids());
         let front_watch = Watch::start(front.pid().into_iter().collect());
+        let changes = Changes::start(self.experiment, &network);
         let report = match self.experiment.generator {
             Generator::Load => {
                 let plan = Plan { target, seed, populations: populations.clone() };
@@ -127,6 +129,7 @@ impl Run<'_> {
             }
         };
         drop(hogs);
+        changes.end().await?;
         let flooded = flooding.map(Flooding::stop).unwrap_or_default();
         let weak = || flooded.void(&self.experiment.floods, &self.experiment.phases);
         let (busy, front_busy) = (watch.stop(), front_watch.stop());

@@ -53,7 +53,7 @@ fn report() -> RunFigures {
     let premium = population(
         "premium",
         vec![step(100, 100, 0, 50.0), step(100, 100, 0, 150.0)],
-        vec![second(50, 50); 4],
+        [8.0, 2.0, 4.0, 6.0].map(|ms| Second { p50_ms: Some(ms), ..second(50, 50) }).to_vec(),
     );
     let basic = population(
         "basic",
@@ -148,6 +148,15 @@ fn latencies_count_by_their_answers_and_nobody_answered_has_none() {
     assert_eq!(value("what = 'p99'\nclients = ['premium']"), Some(100.0));
     assert_eq!(value("what = 'p99'\nphases = ['storm']"), Some(250.0));
     assert_eq!(value("what = 'p99'\nclients = ['basic']\nphases = ['calm']"), None);
+}
+
+#[test]
+fn the_worst_second_is_one_of_the_phases() {
+    let of = |phases: &str| value(&format!("what = 'worst_p50'\nclients = ['premium']\n{phases}"));
+    assert_eq!(of("phases = ['calm']"), Some(8.0));
+    assert_eq!(of("phases = ['storm']"), Some(6.0));
+    assert_eq!(of("phases = ['storm']\nover = ['calm']"), Some(0.75));
+    assert_eq!(value("what = 'worst_p50'\nclients = ['basic']"), None);
 }
 
 #[test]
