@@ -54,6 +54,21 @@ const LESS: &str = "LESS SAFE than the original";
 const STRICTER: &str = "stricter than the original";
 
 #[test]
+fn a_listener_of_quic_speaks_http3() {
+    let files = "ssl_certificate x.pem; ssl_certificate_key x.key;";
+    let made = |listens: &str| {
+        let server = format!("server {{ {listens} location / {{ proxy_pass http://a:1; }} }}");
+        nginx(files, &server).policy
+    };
+    for both in ["listen 443 ssl; listen 443 quic reuseport;", "listen 443 quic; listen 443 ssl;"] {
+        let policy = made(both);
+        assert_eq!(policy.matches("[[listener]]").count(), 1, "{policy}");
+        assert!(policy.contains("tls = {") && policy.contains("http3 = true"), "{policy}");
+    }
+    assert!(!made("listen 443 ssl;").contains("http3"));
+}
+
+#[test]
 fn clients_certificates_are_asked_for() {
     let files = "ssl_certificate x.pem; ssl_certificate_key x.key;";
     let server = |text: &str| {

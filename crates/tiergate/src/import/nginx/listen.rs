@@ -9,6 +9,8 @@ struct Socket {
     from: From,
     /// What says that it speaks TLS.
     tls: Option<From>,
+    /// What says that it speaks HTTP/3.
+    quic: Option<From>,
     /// Files of certificates and keys.
     certificates: Vec<(String, String)>,
     client: Option<Client>,
@@ -105,6 +107,9 @@ impl Socket {
             }
         }
         item.key("tls", format!("{{ {keys} }}"), &from);
+        if let Some(quic) = &self.quic {
+            item.key("http3", "true".to_owned(), quic);
+        }
         Some(item)
     }
 }
@@ -136,16 +141,20 @@ fn server(
     let lines: Vec<_> = block.block.iter().filter(|it| it.name == "listen").collect();
     for line in &lines {
         let Some(address) = address(line, draft) else { continue };
-        let has_tls = line.arguments.iter().any(|it| it == "ssl" || it == "quic");
+        let has = |word: &str| line.arguments.iter().any(|it| it == word);
         let socket = sockets.entry(address.clone()).or_insert(plain(&line.from));
+        // The same address is named for TCP and for QUIC.
+        if has("quic") {
+            socket.quic.get_or_insert(line.from.clone());
+        }
+        if has("ssl") || has("quic") || is_on("ssl").is_some() {
+            socket.tls.get_or_insert(line.from.clone());
+        }
         if list.contains(&address) {
             continue;
         }
         socket.servers += 1;
         list.push(address);
-        if has_tls || is_on("ssl").is_some() {
-            socket.tls.get_or_insert(line.from.clone());
-        }
         for it in &certificates {
             if !socket.certificates.contains(it) {
                 socket.certificates.push(it.clone());
@@ -177,6 +186,7 @@ fn plain(from: &From) -> Socket {
     Socket {
         from: from.clone(),
         tls: None,
+        quic: None,
         certificates: Vec::new(),
         client: None,
         servers: 0,
