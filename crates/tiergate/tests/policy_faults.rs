@@ -423,10 +423,6 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:4:14: rule[1].importance: must be at most 255, got 256",
         ),
         (
-            "[[rule]]\nlevel = 2",
-            "policy.toml:4:1: rule[1].level: is not supported yet; leave it out",
-        ),
-        (
             "[[rule]]\nresource = \"disk\"",
             "policy.toml:4:12: rule[1].resource: no resource is called \"disk\"; there is no resource",
         ),

@@ -233,7 +233,7 @@ impl Prepared {
             let line = "pools are not simulated: every request goes to one server, by the limit of [origin]";
             lines.push(line.to_owned());
         }
-        if !policy.plan.resources.is_empty() {
+        if !policy.plan.resources.is_empty() && trial.server.resource.is_empty() {
             let line = "resources have their limits, but the simulated server has none: nothing is slow there but itself";
             lines.push(line.to_owned());
         }

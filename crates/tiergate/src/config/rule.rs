@@ -29,7 +29,6 @@ const SLOTS_MAX: u64 = 10_000;
 
 section! {
     /// All conditions given must hold; of a list, one is enough.
-    #[not_yet("level")]
     pub(super) struct RuleKeys {
         /// Its name in logs, metrics and `explain`; unique, and not a number. A reload recognises a rule by
         /// its name, or else by its conditions.

@@ -3,6 +3,7 @@
 
 use super::policy::Root;
 use super::section::{Definitions, KeyDoc, Section};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The schema, as a text that ends in a line break. The same for every run of one version.
 pub fn schema() -> String {
@@ -19,11 +20,12 @@ pub fn schema() -> String {
 /// `<!-- keys of NAME: first, second -->` for some keys alone, and `<!-- end -->`.
 ///
 /// # Panics
-/// When a mark has no end or names what does not exist.
+/// When a mark has no end or names what does not exist, or marks with some keys of a table leave out others.
 pub fn reference(page: &str) -> String {
     let definitions = definitions();
     let mut written = String::new();
     let mut rest = page;
+    let mut listed: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     while let Some((before, after)) = rest.split_once("<!-- keys of ") {
         let (mark, after) = after.split_once(" -->").expect("a mark is closed");
         let (_, after) = after.split_once("<!-- end -->").expect("a table of keys has an end");
@@ -32,10 +34,19 @@ pub fn reference(page: &str) -> String {
         let keys = definitions.keys.get(name).expect("a mark names a table");
         let known = |key: &&str| keys.iter().any(|known| known.name == *key);
         assert!(only.iter().all(known), "{name} has not all of {only:?}");
+        if !only.is_empty() {
+            listed.entry(name).or_default().extend(only.iter().copied());
+        }
         let shown = keys.iter().filter(|key| only.is_empty() || only.contains(&key.name));
         let table = rows(&shown.collect::<Vec<_>>());
         written += &format!("{before}<!-- keys of {mark} -->\n{table}<!-- end -->");
         rest = after;
+    }
+    // Those of the whole file have sections of their own.
+    for (name, listed) in listed.into_iter().filter(|(name, _)| *name != Root::NAME) {
+        let mut keys = definitions.keys[name].iter().map(|key| key.name);
+        let left_out = keys.find(|key| !listed.contains(key));
+        assert!(left_out.is_none(), "no mark of {name} has {left_out:?}");
     }
     written + rest
 }

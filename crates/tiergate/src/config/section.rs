@@ -20,9 +20,6 @@ pub(super) trait Section: Sized {
     /// The names of its keys.
     const KEYS: &'static [&'static str];
 
-    /// Keys whose meaning is settled, and which are refused until something reads them.
-    const NOT_YET: &'static [&'static str];
-
     /// Reads each key of the table at `place`.
     fn read(entries: &DeTable<'_>, place: &Place) -> Self;
 
@@ -34,12 +31,9 @@ pub(super) trait Section: Sized {
 fn check_keys<T: Section>(entries: &DeTable<'_>, place: &Place) {
     for key in entries.keys() {
         let name: &str = key.get_ref();
-        let place = place.key_at(name, key.span().start);
-        if T::NOT_YET.contains(&name) {
-            place.fault("is not supported yet; leave it out");
-        } else if !T::KEYS.contains(&name) {
+        if !T::KEYS.contains(&name) {
             let instead = instead(name, T::KEYS.iter().copied());
-            place.fault(format!("unknown key{instead}"));
+            place.key_at(name, key.span().start).fault(format!("unknown key{instead}"));
         }
     }
 }
@@ -294,12 +288,11 @@ pub(super) const fn table_name(name: &'static str) -> &'static str {
 
 /// Declares a table of the file as a struct: each field is a key, with its kind and default behind `=`.
 /// The comment above it is its meaning, in schema and reference page too; from `Why:` on, the reason for
-/// its default. `not_yet` names keys that are refused until something reads them.
+/// its default.
 macro_rules! section {
     (
         $(#[doc = $about:literal])*
         $(#[derive($($derive:ident),*)])?
-        $(#[not_yet($($later:literal),*)])?
         $vis:vis struct $Name:ident {
             $( $(#[doc = $doc:literal])* $field:ident: $Type:ty = $key:expr; )*
         }
@@ -316,7 +309,6 @@ macro_rules! section {
             const ABOUT: &'static [&'static str] = &[$($about),*];
             const KEYS: &'static [&'static str] =
                 &[$( $crate::config::section::plain(stringify!($field)) ),*];
-            const NOT_YET: &'static [&'static str] = &[$($($later),*)?];
 
             fn read(entries: &toml::de::DeTable<'_>, place: &$crate::config::place::Place) -> Self {
                 use $crate::config::section::plain;
