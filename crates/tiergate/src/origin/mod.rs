@@ -110,9 +110,9 @@ impl Origin {
         self.known.state()
     }
 
-    /// Whether any server would get a request now.
+    /// Whether any server would get a request about now: as of when this thread last asked for the time.
     pub fn is_usable(&self) -> bool {
-        self.state().any_usable(clock::now(), &self.lineup)
+        self.state().any_usable(clock::recent(), &self.lineup)
     }
 
     /// Whether a request that has been refused by all servers since a moment had better wait and try again.
