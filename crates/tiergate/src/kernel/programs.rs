@@ -52,6 +52,19 @@ pub(super) struct Programs {
     said: Option<String>,
 }
 
+/// What the programs are to carry out.
+#[derive(Clone, Copy)]
+pub(super) struct Orders<'a> {
+    pub(super) settings: &'a KernelSettings,
+    pub(super) policy: &'a Policy,
+    /// The addresses of this machine.
+    pub(super) here: &'a [IpAddr],
+    /// Whether packets are policed now.
+    pub(super) is_overload: bool,
+    /// The rate of a policer that is in force; `None`: that of the policy.
+    pub(super) rate: &'a dyn Fn(PolicerId) -> Option<Rate>,
+}
+
 /// What was counted since the programs were loaded.
 #[derive(Debug, Default)]
 pub(super) struct KernelCounts {
@@ -66,33 +79,19 @@ pub(super) struct KernelCounts {
 }
 
 impl Programs {
-    /// Loads and attaches what is not there, and gives the programs the policy's rules; `rate`: that in force of a policer. Goes on after a fault of an interface. If the rules cannot be written, both
+    /// Loads and attaches what is not there, and gives the programs the policy's rules. Goes on after a fault of an interface. If the rules cannot be written, both
     /// programs are off, so that no packet is judged by those of a former policy. Not for a thread that serves: many rules take a while.
-    pub(super) fn put_in_force(
-        &mut self,
-        settings: &KernelSettings,
-        policy: &Policy,
-        here: &[IpAddr],
-        is_overload: bool,
-        rate: impl Fn(PolicerId) -> Option<Rate>,
-    ) -> Result<(), Fault> {
-        let done = self.try_to_put(settings, policy, here, is_overload, rate);
+    pub(super) fn put_in_force(&mut self, orders: Orders<'_>) -> Result<(), Fault> {
+        let done = self.try_to_put(orders);
         self.remember(&done, clock::now());
         done
     }
 
-    fn try_to_put(
-        &mut self,
-        settings: &KernelSettings,
-        policy: &Policy,
-        here: &[IpAddr],
-        is_overload: bool,
-        rate: impl Fn(PolicerId) -> Option<Rate>,
-    ) -> Result<(), Fault> {
-        let wanted = |id| wanted(&policy.plan, id, rate(id));
+    fn try_to_put(&mut self, orders: Orders<'_>) -> Result<(), Fault> {
+        let Orders { settings, policy, here, is_overload, .. } = orders;
         let done = self.load_syn(settings.mechanism);
-        let done = done.and_then(|()| self.write_syn(settings, policy, here, &rate));
-        let done = done.and_then(|()| self.write_http(settings, policy, here, wanted));
+        let done = done.and_then(|()| self.write_syn(orders));
+        let done = done.and_then(|()| self.write_http(orders));
         self.has_rules = done.is_ok();
         if let Err(fault) = done.and_then(|()| self.switch(settings, is_overload)) {
             self.fail_open();
@@ -100,23 +99,16 @@ impl Programs {
         }
         self.services = services(&policy.listeners, here);
         // What has no program is refused by the gateway; the other one polices.
-        let missing = self.load_http(settings, policy, here, is_overload, wanted);
+        let missing = self.load_http(orders);
         let done = match self.attach(settings) {
-            Err(fault) if self.is_shut_out(settings) => {
-                self.fall_back(fault, settings, policy, here, is_overload, &rate)
-            }
+            Err(fault) if self.is_shut_out(settings) => self.fall_back(fault, orders),
             done => done,
         };
         done.and(missing)
     }
 
-    fn write_syn(
-        &mut self,
-        settings: &KernelSettings,
-        policy: &Policy,
-        here: &[IpAddr],
-        rate: impl Fn(PolicerId) -> Option<Rate>,
-    ) -> Result<(), Fault> {
+    fn write_syn(&mut self, orders: Orders<'_>) -> Result<(), Fault> {
+        let Orders { settings, policy, here, rate, .. } = orders;
         self.early = early(policy);
         let rates = self.rates(&policy.plan, rate);
         let Some(syn) = &mut self.syn else { return Ok(()) };
@@ -126,13 +118,8 @@ impl Programs {
     }
 
     /// Writes the rules of the program for requests, if it is loaded; takes it away if the policy has nothing for it.
-    fn write_http(
-        &mut self,
-        settings: &KernelSettings,
-        policy: &Policy,
-        here: &[IpAddr],
-        wanted: impl Fn(PolicerId) -> Option<Wanted> + Copy,
-    ) -> Result<(), Fault> {
+    fn write_http(&mut self, orders: Orders<'_>) -> Result<(), Fault> {
+        let Orders { settings, policy, here, rate, .. } = orders;
         self.heads = Heads::default();
         if !settings.judges_requests() {
             self.http = None;
@@ -140,6 +127,7 @@ impl Programs {
         let Some(http) = &mut self.http else { return Ok(()) };
         self.heads = heads(policy);
         http.keep_at(&settings.interfaces);
+        let wanted = |id| wanted(&policy.plan, id, rate(id));
         let answer = |id| match settings.requests {
             RequestsInKernel::Answer => {
                 let rate = policy.plan.policer(id).map(|it| it.rate).unwrap_or_default();
@@ -151,19 +139,13 @@ impl Programs {
     }
 
     /// Loads the program for requests, if the policy asks for it and it is not there.
-    fn load_http(
-        &mut self,
-        settings: &KernelSettings,
-        policy: &Policy,
-        here: &[IpAddr],
-        is_overload: bool,
-        wanted: impl Fn(PolicerId) -> Option<Wanted> + Copy,
-    ) -> Result<(), Fault> {
+    fn load_http(&mut self, orders: Orders<'_>) -> Result<(), Fault> {
+        let Orders { settings, is_overload, .. } = orders;
         if !settings.judges_requests() || self.http.is_some() {
             return Ok(());
         }
         self.http = Some(HttpGate::load()?);
-        let done = self.write_http(settings, policy, here, wanted);
+        let done = self.write_http(orders);
         let done = done.and_then(|()| self.switch(settings, is_overload));
         done.inspect_err(|_| self.fail_open())
     }
@@ -391,55 +373,4 @@ fn answer(after: u64) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answers_are_whole_and_say_when_to_come_again() {
-        for after in [1, 9, 60, 3600, u64::MAX] {
-            let answer = String::from_utf8(answer(after)).expect("text");
-            let value = answer.split_once("Retry-After:").expect("it has one").1;
-            assert_eq!(value.lines().next().expect("its line").trim(), after.to_string());
-            assert!(answer.len().is_multiple_of(4) && answer.len() <= 256, "{}", answer.len());
-            let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-            assert!(head.contains("Content-Length: 0\r\n") && body.is_empty(), "{answer}");
-        }
-    }
-
-    /// Needs root's rights; without them it says so and tests nothing.
-    #[test]
-    fn rules_that_cannot_be_written_leave_no_former_ones_in_force() {
-        let policy = "[[listener]]\naddress = \"0.0.0.0:80\"\n[origin]\nservers = [\"127.0.0.1:1\"]\n\
-             [[rule]]\nclient = \"10.0.0.0/8\"\npolice = { rate = \"1/s\", burst = 5 }\n\
-             [kernel]\nmechanism = \"ebpf\"\ninterfaces = [\"nowhere\"]\n";
-        let policy = crate::config::parse(policy, "policy.toml").expect("a policy");
-        let settings = policy.kernel.clone().expect("it has them");
-        let mut programs = Programs::default();
-        let here = |count: u32| -> Vec<IpAddr> {
-            (0..count).map(|it| IpAddr::from((0x0a00_0000 + it).to_be_bytes())).collect()
-        };
-        let put = |programs: &mut Programs, count| {
-            programs.put_in_force(&settings, &policy, &here(count), true, |_| None)
-        };
-        match put(&mut programs, 2) {
-            Err(Fault::NoInterface(_)) => {}
-            other => return eprintln!("not tested: {other:?}"),
-        }
-        let is_on = |programs: &Programs| {
-            programs.syn.as_ref().is_some_and(|it| it.switches() != Switches::default())
-        };
-        assert!(programs.has_rules(&settings) && is_on(&programs));
-        assert!(!programs.can_police(), "it is at no interface");
-        assert!(
-            !programs.is_elsewhere(&policy, &here(2)) && programs.is_elsewhere(&policy, &here(3))
-        );
-        // More addresses than the kernel's map has places.
-        let fault = put(&mut programs, 5000).expect_err("there is no room");
-        assert!(matches!(fault, Fault::Map { .. }), "{fault}");
-        assert!(!programs.has_rules(&settings) && !is_on(&programs));
-        programs.switch(&settings, true).expect("nothing is done");
-        assert!(!is_on(&programs), "not before the rules are there");
-        assert!(matches!(put(&mut programs, 2), Err(Fault::NoInterface(_))));
-        assert!(programs.has_rules(&settings) && is_on(&programs), "the next attempt");
-    }
-}
+mod tests;

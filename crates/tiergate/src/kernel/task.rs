@@ -1,6 +1,6 @@
 //! The task that has the program: follows the policy, the overload and the rates.
 
-use super::programs::{KernelCounts, Programs};
+use super::programs::{KernelCounts, Orders, Programs};
 use super::status::KernelStatus;
 use super::unqueued::Unqueued;
 use crate::clock;
@@ -152,9 +152,13 @@ impl Kernel {
         settings: &KernelSettings,
         config: &Config,
     ) -> Result<(), Fault> {
-        let rate = |id| shared.door.gate().policer_rate(id);
-        let (policy, is_overload) = (&config.policy, self.overload.is_on());
-        self.programs.put_in_force(settings, policy, &self.here, is_overload, rate)
+        self.programs.put_in_force(Orders {
+            settings,
+            policy: &config.policy,
+            here: &self.here,
+            is_overload: self.overload.is_on(),
+            rate: &|id| shared.door.gate().policer_rate(id),
+        })
     }
 
     /// Passes on who is blocked and who is let in.
@@ -212,9 +216,14 @@ impl Kernel {
 
     /// Tries again what has failed, when it is time.
     fn mend(&mut self, shared: &Shared, settings: &KernelSettings, config: &Config, now: Moment) {
-        let rate = |id| shared.door.gate().policer_rate(id);
-        let (policy, is_overload) = (&config.policy, self.overload.is_on());
-        let done = self.programs.mend(settings, policy, &self.here, is_overload, rate, now);
+        let orders = Orders {
+            settings,
+            policy: &config.policy,
+            here: &self.here,
+            is_overload: self.overload.is_on(),
+            rate: &|id| shared.door.gate().policer_rate(id),
+        };
+        let done = self.programs.mend(orders, now);
         if let Some(done) = done {
             self.say(done);
         }

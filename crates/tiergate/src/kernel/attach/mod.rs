@@ -18,7 +18,7 @@ mod steering;
 
 pub use asked::Asked;
 
-use super::programs::{KernelCounts, Programs};
+use super::programs::{KernelCounts, Orders, Programs};
 use super::rules::{services, stage_words, unjudged};
 use crate::clock;
 use crate::config::meant::RequestsInKernel;
@@ -144,7 +144,8 @@ impl Attached {
             return;
         }
         let (is_overload, Before { policy, settings, .. }) = (self.is_overload(), &self.before);
-        let done = self.programs.put_in_force(settings, policy, &self.here, is_overload, |_| None);
+        let orders = Orders { settings, policy, here: &self.here, is_overload, rate: &|_| None };
+        let done = self.programs.put_in_force(orders);
         self.say(done);
     }
 
@@ -263,7 +264,8 @@ impl Attached {
     /// Tries again what has failed, when it is time.
     fn mend(&mut self, now: Moment) {
         let (is_overload, Before { policy, settings, .. }) = (self.is_overload(), &self.before);
-        let done = self.programs.mend(settings, policy, &self.here, is_overload, |_| None, now);
+        let orders = Orders { settings, policy, here: &self.here, is_overload, rate: &|_| None };
+        let done = self.programs.mend(orders, now);
         if let Some(done) = done {
             self.say(done);
         }

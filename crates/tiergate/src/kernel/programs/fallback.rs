@@ -1,11 +1,10 @@
 //! Which mechanism polices SYNs: the program, or rules of nftables where it cannot be had. What is first in the policy's order, and there, is in force; the others are tried again.
 
-use super::Programs;
+use super::{Orders, Programs};
 use crate::clock;
-use crate::config::meant::{KernelSettings, Mechanism, Policy};
+use crate::config::meant::{KernelSettings, Mechanism};
 use crate::kernel::gate::SynPolice;
 use std::collections::HashMap;
-use std::net::IpAddr;
 use tiergate_core::admit::bucket::Rate;
 use tiergate_core::admit::policer::PolicerId;
 use tiergate_core::early::pace::Pace;
@@ -74,15 +73,7 @@ impl Programs {
     }
 
     /// Has nftables police in the place of a program that can be put nowhere; without it the program stays, for the next attempt.
-    pub(super) fn fall_back(
-        &mut self,
-        fault: Fault,
-        settings: &KernelSettings,
-        policy: &Policy,
-        here: &[IpAddr],
-        is_overload: bool,
-        rate: impl Fn(PolicerId) -> Option<Rate>,
-    ) -> Result<(), Fault> {
+    pub(super) fn fall_back(&mut self, fault: Fault, orders: Orders<'_>) -> Result<(), Fault> {
         let nft = SynPolice::nft().map_err(|nftables| Fault::Neither {
             ebpf: Box::new(fault),
             nftables: Box::new(nftables),
@@ -90,10 +81,10 @@ impl Programs {
         let why = self.shut_out.take();
         self.set_aside();
         self.install(nft);
-        let done = self.write_syn(settings, policy, here, rate);
-        let done = done.and_then(|()| self.switch(settings, is_overload));
+        let done = self.write_syn(orders);
+        let done = done.and_then(|()| self.switch(orders.settings, orders.is_overload));
         done.inspect_err(|_| self.fail_open())?;
-        let done = self.attach(settings);
+        let done = self.attach(orders.settings);
         self.not_ebpf = why;
         done
     }
@@ -104,17 +95,10 @@ impl Programs {
     }
 
     /// Goes over to the program, if it can be had by now, at as many interfaces: then nothing of nftables is left.
-    pub(super) fn try_ebpf(
-        &mut self,
-        settings: &KernelSettings,
-        policy: &Policy,
-        here: &[IpAddr],
-        is_overload: bool,
-        rate: impl Fn(PolicerId) -> Option<Rate>,
-    ) -> bool {
+    pub(super) fn try_ebpf(&mut self, orders: Orders<'_>) -> bool {
         let Ok(mut syn) = SynPolice::ebpf() else { return false };
         // Attaching resets the queues of some drivers: the one that is taken comes first, and the others are left alone while it is.
-        let mut interfaces: Vec<&String> = settings.interfaces.iter().collect();
+        let mut interfaces: Vec<&String> = orders.settings.interfaces.iter().collect();
         interfaces.sort_by_key(|it| self.taken.as_ref() != Some(*it));
         let mut places = 0;
         for interface in interfaces {
@@ -136,8 +120,8 @@ impl Programs {
             hand_over(&former.lists(), &mut syn);
         }
         self.syn = Some(syn);
-        let done = self.write_syn(settings, policy, here, rate);
-        if done.and_then(|()| self.switch(settings, is_overload)).is_err() {
+        let done = self.write_syn(orders);
+        if done.and_then(|()| self.switch(orders.settings, orders.is_overload)).is_err() {
             self.syn = former;
             return false;
         }
@@ -183,6 +167,7 @@ fn hand_over(lists: &Lists, to: &mut SynPolice) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::IpAddr;
     use std::time::Duration;
 
     /// Needs root's rights; without them it says so and tests nothing.

@@ -1,10 +1,6 @@
 //! What has failed is tried again: rules, interfaces, and the program where nftables stands in for it.
 
-use super::Programs;
-use crate::config::meant::{KernelSettings, Policy};
-use std::net::IpAddr;
-use tiergate_core::admit::bucket::Rate;
-use tiergate_core::admit::policer::PolicerId;
+use super::{Orders, Programs};
 use tiergate_core::time::Moment;
 use tiergate_kernel::Fault;
 
@@ -13,15 +9,12 @@ impl Programs {
     /// What came of it; `None`: nothing had to be done.
     pub(in crate::kernel) fn mend(
         &mut self,
-        settings: &KernelSettings,
-        policy: &Policy,
-        here: &[IpAddr],
-        is_overload: bool,
-        rate: impl Fn(PolicerId) -> Option<Rate>,
+        orders: Orders<'_>,
         now: Moment,
     ) -> Option<Result<(), Fault>> {
+        let Orders { settings, policy, here, .. } = orders;
         if self.is_second_best() && self.better.is_due(now) {
-            match self.try_ebpf(settings, policy, here, is_overload, &rate) {
+            match self.try_ebpf(orders) {
                 true => self.better.succeeded(),
                 false => self.better.failed(now),
             }
@@ -39,7 +32,7 @@ impl Programs {
                 return Some(done);
             }
         }
-        Some(self.put_in_force(settings, policy, here, is_overload, rate))
+        Some(self.put_in_force(orders))
     }
 
     /// Something has failed that was in force: rather none than some of it, until the next attempt.
