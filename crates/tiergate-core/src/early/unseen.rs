@@ -16,7 +16,8 @@ pub struct Unseen {
 }
 
 impl Unseen {
-    /// How many there were since the last time, by the policer that was asked for a token. `refused`: what the kernel has counted of each policer by heads; one that counts from zero again has a lower number.
+    /// How many there were since the last time, by the policer that was asked for a token. `refused`: what the kernel has counted of each policer by heads; one that counts from zero again has a lower number, and one that is
+    /// not there, as while its rule is not in force, may go on with the former one.
     /// `site`: the policer of all requests; `at_first_packets`: those of which connections take a token there. O(policers).
     pub fn since(
         &mut self,
@@ -32,7 +33,7 @@ impl Unseen {
             news.push((*id, count));
             of_others += if site == Some(*id) { 0 } else { count };
         }
-        self.before = refused.iter().copied().collect();
+        self.before.extend(refused.iter().copied());
         news.extend(site.map(|id| (id, of_others)));
         news.retain(|(_, count)| *count > 0);
         news
@@ -66,8 +67,10 @@ mod tests {
         let mut unseen = Unseen::default();
         unseen.since(&[(CGI, 50)], None, &[]);
         assert_eq!(unseen.since(&[(CGI, 7)], None, &[]), [(CGI, 7)]);
+        // A program that is switched off for a fault goes on counting where it was.
         assert!(unseen.since(&[], None, &[]).is_empty());
-        assert_eq!(unseen.since(&[(CGI, 8)], None, &[]), [(CGI, 8)]);
+        assert!(unseen.since(&[(CGI, 7)], None, &[]).is_empty(), "told once");
+        assert_eq!(unseen.since(&[(CGI, 8)], None, &[]), [(CGI, 1)]);
         // A rule may have the policer of all.
         assert_eq!(unseen.since(&[(CGI, 8), (ALL, 3)], Some(ALL), &[ALL]), [(ALL, 3)]);
     }

@@ -319,7 +319,8 @@ impl Programs {
     fn requests(&self, plan: &Plan) -> (Vec<KernelRequests>, Vec<(PolicerId, u64)>) {
         let Some(http) = &self.http else { return Default::default() };
         let of = |id: &PolicerId| {
-            let counts = http.counts(*id).unwrap_or_default();
+            // What cannot be read for once is not zero.
+            let counts = http.counts(*id).ok()?;
             let (passed, refused) = (counts.passed, counts.dropped);
             let policer = plan.policer(*id)?.name.clone();
             Some((KernelRequests { policer, passed, refused }, (*id, refused)))
