@@ -5,7 +5,7 @@ use std::fmt;
 /// A program at an interface that has room for one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Occupant {
-    /// Its number and its name; `None`: the system does not say.
+    /// Its number and its name; `None`: the system does not say. The name is empty if it has none, or the right to ask for it (CAP_SYS_ADMIN) is missing.
     pub program: Option<(u32, String)>,
     /// The number and the name of the process that has put it there; `None`: it has ended, or may not be looked at.
     pub process: Option<(u32, String)>,
@@ -26,6 +26,7 @@ impl Occupant {
 impl fmt::Display for Occupant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.program {
+            Some((number, name)) if name.is_empty() => write!(f, "the program with id {number}")?,
             Some((number, name)) => write!(f, "the program {name} (id {number})")?,
             None => write!(f, "another program")?,
         }
@@ -57,8 +58,7 @@ mod found {
         let Some(number) = number.filter(|it| *it != 0) else { return Occupant::default() };
         let name = ProgInfoIter::default().find(|it| it.id == number);
         let name = name.map(|it| it.name.to_string_lossy().into_owned());
-        let name = name.filter(|it| !it.is_empty()).unwrap_or_else(|| "without a name".to_owned());
-        Occupant { program: Some((number, name)), process: holder(number) }
+        Occupant { program: Some((number, name.unwrap_or_default())), process: holder(number) }
     }
 
     /// The process that has a link of the program, or else the program itself.
@@ -122,6 +122,8 @@ mod tests {
             some.starts_with("the program tg_syn (id 42) is there already; end what"),
             "{some}"
         );
+        let unnamed = said(&Occupant { program: Some((42, String::new())), process: None });
+        assert!(unnamed.starts_with("the program with id 42 is there already; end"), "{unnamed}");
         let none = said(&Occupant::default());
         assert!(none.starts_with("another program is there already; end what"), "{none}");
     }
