@@ -1,6 +1,13 @@
-//! What becomes of the rules that the programs are given. What needs root's rights says so without them, and tests nothing.
+//! Both programs and nftables in network namespaces of the tests' own. What needs root's rights says so without them, and tests nothing.
 
 use super::*;
+use nix::sched::{CloneFlags, unshare};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+use std::net::{Ipv4Addr, TcpStream};
+use std::process::Command;
+use tiergate_kernel::SynGate;
+
+const HERE: [IpAddr; 1] = [IpAddr::V4(Ipv4Addr::LOCALHOST)];
 
 #[test]
 fn answers_are_whole_and_say_when_to_come_again() {
@@ -53,4 +60,68 @@ fn rules_that_cannot_be_written_leave_no_former_ones_in_force() {
     assert!(!is_on(&programs), "not before the rules are there");
     assert!(matches!(put(&mut programs, 2), Err(Fault::NoInterface(_))));
     assert!(programs.has_rules(&settings) && is_on(&programs), "the next attempt");
+}
+
+/// A policy with this `[kernel]`.
+fn policy(kernel: &str) -> (Policy, KernelSettings) {
+    let text = format!(
+        "[[listener]]\naddress = \"0.0.0.0:80\"\n[origin]\nservers = [\"127.0.0.1:1\"]\n\
+         [[rule]]\nclient = \"127.0.0.0/8\"\npolice = {{ rate = \"1/m\", burst = 5 }}\n\
+         [kernel]\n{kernel}"
+    );
+    let policy = crate::config::parse(&text, "policy.toml").expect("a policy");
+    let settings = policy.kernel.clone().expect("it has them");
+    (policy, settings)
+}
+
+fn orders((policy, settings): &(Policy, KernelSettings)) -> Orders<'_> {
+    Orders { settings, policy, here: &HERE, is_overload: true, rate: &|_| None }
+}
+
+/// Does it on a thread in a network namespace of its own, with a program of somebody else's.
+fn with_another(work: impl FnOnce(SynGate) + Send + 'static) {
+    let thread = std::thread::spawn(move || {
+        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+            return eprintln!("not tested: {error}");
+        }
+        match SynGate::load().and_then(|it| SynPolice::nft().map(|_| it)) {
+            Ok(other) => work(other),
+            Err(fault) => eprintln!("not tested: {fault}"),
+        }
+    });
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+/// Does it without the right to change what the network has.
+fn without_the_right<T>(work: impl FnOnce() -> T) -> T {
+    let all = capabilities(None).expect("the system says");
+    let effective = all.effective.difference(CapabilitySet::NET_ADMIN);
+    set_capabilities(None, CapabilitySets { effective, ..all }).expect("fewer are allowed");
+    let done = work();
+    set_capabilities(None, all).expect("it is permitted still");
+    done
+}
+
+fn ip(words: &str) {
+    let done = Command::new("ip").args(words.split(' ')).status().expect("ip runs");
+    assert!(done.success(), "ip {words}");
+}
+
+#[test]
+fn counts_that_cannot_be_read_for_once_stay_as_they_were() {
+    with_another(|_| {
+        ip("link set lo up");
+        let asked = policy("interfaces = \"lo\"\nmechanism = \"nftables\"\n");
+        let mut programs = Programs::default();
+        programs.put_in_force(orders(&asked)).expect("it is free");
+        for _ in 0..3 {
+            TcpStream::connect("127.0.0.1:80").expect_err("nothing listens there");
+        }
+        let counts = |programs: &mut Programs| {
+            let KernelCounts { total, syns, .. } = programs.counts(&asked.0.plan);
+            (total.seen, syns[0].passed)
+        };
+        assert_eq!(counts(&mut programs), (3, 3));
+        assert_eq!(without_the_right(|| counts(&mut programs)), (3, 3));
+    });
 }
