@@ -100,11 +100,7 @@ impl Programs {
         self.services = services(&policy.listeners, here);
         // What has no program is refused by the gateway; the other one polices.
         let missing = self.load_http(orders);
-        let done = match self.attach(settings) {
-            Err(fault) if self.is_shut_out(settings) => self.fall_back(fault, orders),
-            done => done,
-        };
-        done.and(missing)
+        self.attach_or_fall_back(orders).and(missing)
     }
 
     fn write_syn(&mut self, orders: Orders<'_>) -> Result<(), Fault> {

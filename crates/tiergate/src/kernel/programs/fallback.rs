@@ -67,13 +67,21 @@ impl Programs {
     }
 
     /// Whether the program for SYNs can be put at no interface, and others may police.
-    pub(super) fn is_shut_out(&self, settings: &KernelSettings) -> bool {
+    fn is_shut_out(&self, settings: &KernelSettings) -> bool {
         let is_ebpf = self.syn.as_ref().is_some_and(|it| !it.is_nft() && it.places() == 0);
         settings.mechanism == Mechanism::Auto && is_ebpf && self.shut_out.is_some()
     }
 
+    /// Puts the programs at the interfaces, or nftables where the one for SYNs can be put at none.
+    pub(super) fn attach_or_fall_back(&mut self, orders: Orders<'_>) -> Result<(), Fault> {
+        match self.attach(orders.settings) {
+            Err(fault) if self.is_shut_out(orders.settings) => self.fall_back(fault, orders),
+            done => done,
+        }
+    }
+
     /// Has nftables police in the place of a program that can be put nowhere; without it the program stays, for the next attempt.
-    pub(super) fn fall_back(&mut self, fault: Fault, orders: Orders<'_>) -> Result<(), Fault> {
+    fn fall_back(&mut self, fault: Fault, orders: Orders<'_>) -> Result<(), Fault> {
         let nft = SynPolice::nft().map_err(|nftables| Fault::Neither {
             ebpf: Box::new(fault),
             nftables: Box::new(nftables),
@@ -94,9 +102,15 @@ impl Programs {
         self.has_rules && self.not_ebpf.is_some()
     }
 
-    /// Goes over to the program, if it can be had by now, at as many interfaces: then nothing of nftables is left.
+    /// Goes over to the program, if it can be had by now, at as many interfaces: then nothing of nftables is left. Else remembers why not: another may be there by now.
     pub(super) fn try_ebpf(&mut self, orders: Orders<'_>) -> bool {
-        let Ok(mut syn) = SynPolice::ebpf() else { return false };
+        let mut syn = match SynPolice::ebpf() {
+            Ok(syn) => syn,
+            Err(fault) => {
+                self.not_ebpf = Some(fault.to_string());
+                return false;
+            }
+        };
         // Attaching resets the queues of some drivers: the one that is taken comes first, and the others are left alone while it is.
         let mut interfaces: Vec<&String> = orders.settings.interfaces.iter().collect();
         interfaces.sort_by_key(|it| self.taken.as_ref() != Some(*it));
@@ -104,7 +118,8 @@ impl Programs {
         for interface in interfaces {
             match syn.attach(interface) {
                 Ok(_) => places += 1,
-                Err(Fault::Attach { .. } | Fault::Taken { .. }) => {
+                Err(fault @ (Fault::Attach { .. } | Fault::Taken { .. })) => {
+                    self.not_ebpf = Some(fault.to_string());
                     self.taken = Some(interface.clone());
                     return false;
                 }
@@ -121,11 +136,12 @@ impl Programs {
         }
         self.syn = Some(syn);
         let done = self.write_syn(orders);
-        if done.and_then(|()| self.switch(orders.settings, orders.is_overload)).is_err() {
+        let done = done.and_then(|()| self.switch(orders.settings, orders.is_overload));
+        self.not_ebpf = done.err().map(|fault| fault.to_string());
+        if self.not_ebpf.is_some() {
             self.syn = former;
             return false;
         }
-        self.not_ebpf = None;
         true
     }
 

@@ -13,8 +13,10 @@ impl Programs {
         now: Moment,
     ) -> Option<Result<(), Fault>> {
         let Orders { settings, policy, here, .. } = orders;
+        let mut is_better = false;
         if self.is_second_best() && self.better.is_due(now) {
-            match self.try_ebpf(orders) {
+            is_better = self.try_ebpf(orders);
+            match is_better {
                 true => self.better.succeeded(),
                 false => self.better.failed(now),
             }
@@ -22,17 +24,20 @@ impl Programs {
         let is_elsewhere = self.is_elsewhere(policy, here);
         let has_rules = self.has_rules(settings) && !is_elsewhere;
         let is_whole = self.is_attached(settings) && has_rules;
+        if is_whole && is_better {
+            // What nftables lacked, the program has.
+            self.again.succeeded();
+            return Some(Ok(()));
+        }
         if is_whole || !(is_elsewhere || self.again.is_due(now)) {
             return None;
         }
-        if has_rules {
-            let done = self.attach(settings);
-            self.remember(&done, now);
-            if !self.is_shut_out(settings) {
-                return Some(done);
-            }
+        if !has_rules {
+            return Some(self.put_in_force(orders));
         }
-        Some(self.put_in_force(orders))
+        let done = self.attach_or_fall_back(orders);
+        self.remember(&done, now);
+        Some(done)
     }
 
     /// Something has failed that was in force: rather none than some of it, until the next attempt.

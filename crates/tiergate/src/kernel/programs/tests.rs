@@ -8,6 +8,7 @@ use std::process::Command;
 use tiergate_kernel::SynGate;
 
 const HERE: [IpAddr; 1] = [IpAddr::V4(Ipv4Addr::LOCALHOST)];
+const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
 fn answers_are_whole_and_say_when_to_come_again() {
@@ -105,6 +106,83 @@ fn without_the_right<T>(work: impl FnOnce() -> T) -> T {
 fn ip(words: &str) {
     let done = Command::new("ip").args(words.split(' ')).status().expect("ip runs");
     assert!(done.success(), "ip {words}");
+}
+
+#[test]
+fn once_the_program_is_at_all_interfaces_nothing_is_said_to_be_missing() {
+    with_another(|mut other| {
+        other.attach("lo").expect("it is free");
+        let asked = policy("interfaces = [\"lo\", \"later\"]\n");
+        let (mut programs, orders) = (Programs::default(), orders(&asked));
+        let missing = programs.put_in_force(orders);
+        assert!(matches!(missing, Err(Fault::NoInterface(_))), "{missing:?}");
+        assert_eq!(programs.mechanism(), "nftables");
+        drop(other);
+        ip("link add later type veth peer name peer");
+        let now = clock::now() + MINUTE;
+        let done = programs.mend(orders, now);
+        assert!(matches!(done, Some(Ok(()))), "{done:?}");
+        assert_eq!((programs.mechanism(), programs.not_ebpf()), ("ebpf", None));
+        let done = programs.mend(orders, now + MINUTE);
+        assert!(done.is_none(), "{done:?}");
+    });
+}
+
+#[test]
+fn why_nftables_polices_is_said_anew_when_another_program_has_come() {
+    with_another(|mut other| {
+        other.attach("lo").expect("it is free");
+        let asked = policy("interfaces = \"lo\"\n");
+        let (mut programs, orders) = (Programs::default(), orders(&asked));
+        programs.put_in_force(orders).expect("nftables has room");
+        let before = programs.not_ebpf().map(str::to_owned);
+        let mut next = SynGate::load().expect("as before");
+        drop(other);
+        next.attach("lo").expect("it is free");
+        let done = programs.mend(orders, clock::now());
+        assert!(done.is_none() && programs.mechanism() == "nftables", "{done:?}");
+        let after = programs.not_ebpf();
+        assert!(after.is_some() && after != before.as_deref(), "{before:?} {after:?}");
+    });
+}
+
+#[test]
+fn a_take_over_that_fails_half_way_leaves_nftables_and_nothing_else() {
+    with_another(|mut other| {
+        other.attach("lo").expect("it is free");
+        let asked = policy("interfaces = \"lo\"\n");
+        let (mut programs, orders) = (Programs::default(), orders(&asked));
+        programs.put_in_force(orders).expect("nftables has room");
+        drop(other);
+        // More addresses than the program's map has places; nftables has them.
+        let many: Vec<IpAddr> =
+            (0..5000_u32).map(|it| IpAddr::from((0x0a00_0000 + it).to_be_bytes())).collect();
+        let done = programs.mend(Orders { here: &many, ..orders }, clock::now());
+        assert!(matches!(done, Some(Ok(()))), "{done:?}");
+        assert!(programs.mechanism() == "nftables" && programs.can_police());
+        let why = programs.not_ebpf().expect("it is said");
+        assert!(why.contains("map services"), "{why}");
+        SynGate::load().and_then(|mut it| it.attach("lo")).expect("the interface is free");
+    });
+}
+
+#[test]
+fn an_attempt_at_the_program_and_at_nftables_is_one() {
+    with_another(|mut other| {
+        let asked = policy("interfaces = \"lo\"\n");
+        let (mut programs, orders) = (Programs::default(), orders(&asked));
+        programs.put_in_force(orders).expect("it is free");
+        programs.syn.as_mut().expect("it is loaded").keep_at(&[]);
+        other.attach("lo").expect("it is free again");
+        without_the_right(|| {
+            let begin = clock::now();
+            let at = |second: u64| begin + Duration::from_secs(second);
+            let is_tried = |second: &u64| programs.mend(orders, at(*second)).is_some();
+            let tried: Vec<u64> = (0..40).filter(is_tried).collect();
+            assert_eq!(tried, [0, 5, 15, 35], "the pauses");
+            assert_eq!(programs.mechanism(), "none");
+        });
+    });
 }
 
 #[test]
