@@ -42,7 +42,7 @@ pub(super) struct Programs {
     has_rules: bool,
     /// The addresses that they are for.
     services: Vec<Service>,
-    /// Whom something kept out and let in that policed SYNs and is gone, and since when; nothing is in its place yet.
+    /// Whom to keep out and let in, for how much longer from then on: while nothing polices SYNs, for what comes.
     lists: Option<(Lists, Moment)>,
     /// When what has failed is tried again.
     again: Again,
@@ -90,6 +90,10 @@ impl Programs {
     fn try_to_put(&mut self, orders: Orders<'_>) -> Result<(), Fault> {
         let Orders { settings, policy, here, is_overload, .. } = orders;
         let done = self.load_syn(settings.mechanism);
+        if settings.block == BlockInKernel::None {
+            // The gate does not say any more that it has ended them all.
+            self.unblock_all();
+        }
         let done = done.and_then(|()| self.write_syn(orders));
         let done = done.and_then(|()| self.write_http(orders));
         self.has_rules = done.is_ok();
@@ -243,14 +247,21 @@ impl Programs {
 
     /// Lets clients in for a while.
     pub(super) fn let_in(&mut self, clients: &[IpAddr], lasting: Duration) {
-        let Some(syn) = &mut self.syn else { return };
-        // A client that could not be let in is policed as others are.
-        clients.iter().for_each(|client| drop(syn.let_in(*client, lasting)));
+        for client in clients {
+            match &mut self.syn {
+                // A client that could not be let in is policed as others are.
+                Some(syn) => drop(syn.let_in(*client, lasting)),
+                None => self.keep_for_later(|it| &mut it.let_in, *client, lasting),
+            }
+        }
     }
 
     /// Keeps a client out for a while; what fails here the gate does.
     pub(super) fn block(&mut self, client: IpAddr, lasting: Duration) {
-        self.syn.iter_mut().for_each(|syn| drop(syn.block(client, lasting)));
+        match &mut self.syn {
+            Some(syn) => drop(syn.block(client, lasting)),
+            None => self.keep_for_later(|it| &mut it.blocked, client, lasting),
+        }
     }
 
     /// Ends all blocks.

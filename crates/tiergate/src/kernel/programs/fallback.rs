@@ -5,11 +5,16 @@ use crate::clock;
 use crate::config::meant::{KernelSettings, Mechanism};
 use crate::kernel::gate::SynPolice;
 use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
 use tiergate_core::admit::bucket::Rate;
 use tiergate_core::admit::policer::PolicerId;
 use tiergate_core::early::pace::Pace;
 use tiergate_core::plan::Plan;
 use tiergate_kernel::{Fault, Lists};
+
+/// Most clients of a list that are added while nothing polices SYNs.
+const KEPT_MAX: usize = 16_384;
 
 impl Programs {
     /// Loads what polices SYNs, unless it is there.
@@ -35,6 +40,26 @@ impl Programs {
     pub(super) fn set_aside(&mut self) {
         if let Some(former) = self.syn.take() {
             self.lists = Some((former.lists(), clock::now()));
+        }
+    }
+
+    /// Remembers a client of a list for what comes: the gate does not say it again soon. Those beyond [`KEPT_MAX`] are forgotten.
+    pub(super) fn keep_for_later(
+        &mut self,
+        list: fn(&mut Lists) -> &mut Vec<(IpAddr, Duration)>,
+        client: IpAddr,
+        lasting: Duration,
+    ) {
+        let now = clock::now();
+        let (lists, since) = self.lists.get_or_insert_with(|| (Lists::default(), now));
+        let passed = now.since(*since);
+        // Once a second: it goes through all.
+        if list(lists).len() >= KEPT_MAX && passed >= Duration::from_secs(1) {
+            (*lists, *since) = (std::mem::take(lists).after(passed), now);
+        }
+        let (list, passed) = (list(lists), now.since(*since));
+        if list.len() < KEPT_MAX {
+            list.push((client, lasting.saturating_add(passed)));
         }
     }
 
@@ -183,8 +208,6 @@ fn hand_over(lists: &Lists, to: &mut SynPolice) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::IpAddr;
-    use std::time::Duration;
 
     /// Needs root's rights; without them it says so and tests nothing.
     #[test]
@@ -250,7 +273,30 @@ mod tests {
         programs.load_syn(Mechanism::Nftables).expect("as before");
         programs.fail_open();
         programs.unblock_all();
+        // What it says meanwhile is not lost either.
+        programs.block(other, Duration::from_secs(100));
+        programs.let_in(&[other], Duration::from_secs(300));
+        programs.block(v4, Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(50));
         programs.load_syn(Mechanism::Ebpf).expect("as before");
-        assert!(lists(&programs).blocked.is_empty() && lists(&programs).let_in.len() == 1);
+        let Lists { blocked, mut let_in } = lists(&programs);
+        let_in.sort_unstable();
+        assert!(matches!(&blocked[..], [(it, left)] if *it == other && is_left(*left, 100)));
+        assert!(
+            matches!(&let_in[..], [(one, left), (two, _)] if (*one, *two) == (other, v6) && is_left(*left, 300))
+        );
+    }
+
+    #[test]
+    fn what_is_kept_for_later_is_bounded_and_ends() {
+        let mut programs = Programs::default();
+        for number in 0..=KEPT_MAX as u32 {
+            programs.block(IpAddr::from(number.to_be_bytes()), Duration::from_millis(1));
+        }
+        let kept = |programs: &Programs| programs.lists.as_ref().map(|(it, _)| it.blocked.len());
+        assert_eq!(kept(&programs), Some(KEPT_MAX));
+        std::thread::sleep(Duration::from_millis(1100));
+        programs.block(IpAddr::from([10, 0, 0, 1]), Duration::from_secs(100));
+        assert_eq!(kept(&programs), Some(1));
     }
 }

@@ -1,6 +1,7 @@
 //! Both programs and nftables in network namespaces of the tests' own. What needs root's rights says so without them, and tests nothing.
 
 use super::*;
+use crate::config::meant::Mechanism;
 use nix::sched::{CloneFlags, unshare};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use std::net::{Ipv4Addr, TcpStream};
@@ -202,4 +203,26 @@ fn counts_that_cannot_be_read_for_once_stay_as_they_were() {
         assert_eq!(counts(&mut programs), (3, 3));
         assert_eq!(without_the_right(|| counts(&mut programs)), (3, 3));
     });
+}
+
+#[test]
+fn blocks_are_forgotten_where_the_kernel_is_to_block_none() {
+    let client = IpAddr::from([10, 0, 0, 1]);
+    for mechanism in [Mechanism::Ebpf, Mechanism::Nftables] {
+        let mut asked = policy("interfaces = \"nowhere\"\n");
+        asked.1.mechanism = mechanism;
+        let mut programs = Programs::default();
+        for (block, kept) in [(BlockInKernel::All, 1), (BlockInKernel::None, 0)] {
+            asked.1.block = block;
+            match programs.put_in_force(orders(&asked)) {
+                Err(Fault::NoInterface(_)) => {}
+                other => return eprintln!("not tested: {other:?}"),
+            }
+            if kept > 0 {
+                programs.block(client, MINUTE);
+            }
+            let lists = programs.syn.as_ref().expect("it is loaded").lists();
+            assert_eq!(lists.blocked.len(), kept, "{mechanism:?} {lists:?}");
+        }
+    }
 }
