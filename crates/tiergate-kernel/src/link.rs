@@ -6,18 +6,27 @@ use crate::counts::Way;
 use crate::fault::Fault;
 use crate::interface::interface_index;
 use crate::occupant;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// A program at an interface. Dropped, it is there no more; so when the process ends, however it does.
 #[derive(Debug)]
 pub(crate) struct Link {
-    _descriptor: OwnedFd,
+    descriptor: OwnedFd,
     /// Which way it is attached.
     pub(crate) way: Way,
     /// The number of the interface: another one may get its name.
     pub(crate) interface: i32,
+}
+
+impl Link {
+    /// Whether it is at its interface still: it is not where that is gone, though another may have its name and number, or where somebody has taken the program away.
+    fn is_attached(&self) -> bool {
+        let path = format!("/proc/self/fdinfo/{}", self.descriptor.as_raw_fd());
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.lines().all(|line| line != "ifindex:\t0")
+    }
 }
 
 /// Where a program is.
@@ -42,8 +51,9 @@ impl Links {
 
     /// Takes it away from all but these, and forgets interfaces that are gone.
     pub(crate) fn keep_at(&mut self, interfaces: &[String]) {
-        let is_there =
-            |name: &str, link: &Link| interface_index(name).is_ok_and(|it| it == link.interface);
+        let is_there = |name: &str, link: &Link| {
+            interface_index(name).is_ok_and(|it| it == link.interface) && link.is_attached()
+        };
         self.0.retain(|(name, link)| interfaces.contains(name) && is_there(name, link));
     }
 
@@ -70,7 +80,7 @@ pub(crate) fn attach_xdp(program: BorrowedFd<'_>, interface: &str) -> Result<Lin
         }
         false => Fault::Attach { interface: interface.to_owned(), error },
     };
-    Ok(Link { _descriptor: link.map_err(fault)?, way, interface: index })
+    Ok(Link { descriptor: link.map_err(fault)?, way, interface: index })
 }
 
 /// Whether another program is there: EBUSY, or EEXIST where it is there the other way.
@@ -88,7 +98,7 @@ pub(crate) fn attach_ingress(program: BorrowedFd<'_>, interface: &str) -> Result
     let index = interface_index(interface)?;
     let link = create(program, index, libbpf_sys::BPF_TCX_INGRESS, 0);
     let fault = |error| Fault::Attach { interface: interface.to_owned(), error };
-    Ok(Link { _descriptor: link.map_err(fault)?, way: Way::Ingress, interface: index })
+    Ok(Link { descriptor: link.map_err(fault)?, way: Way::Ingress, interface: index })
 }
 
 /// Has a program look up the listening sockets of this thread's network namespace. It ends with what is returned.

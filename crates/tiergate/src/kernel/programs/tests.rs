@@ -187,6 +187,25 @@ fn an_attempt_at_the_program_and_at_nftables_is_one() {
 }
 
 #[test]
+fn an_interface_that_comes_again_under_its_number_is_another_one() {
+    with_another(|_| {
+        let make = || ip("link add later index 77 type veth peer name peer");
+        make();
+        let mut asked = policy("interfaces = \"later\"\nmechanism = \"ebpf\"\n");
+        asked.1.requests = RequestsInKernel::Reset;
+        let (mut programs, orders) = (Programs::default(), orders(&asked));
+        programs.put_in_force(orders).expect("it is free");
+        let now = clock::now();
+        assert!(programs.mend(orders, now).is_none(), "all is there");
+        ip("link del later");
+        make();
+        let done = programs.mend(orders, now);
+        assert!(matches!(done, Some(Ok(()))), "{done:?}");
+        assert!(programs.mend(orders, now).is_none(), "all is there");
+    });
+}
+
+#[test]
 fn counts_that_cannot_be_read_for_once_stay_as_they_were() {
     with_another(|_| {
         ip("link set lo up");
