@@ -1,5 +1,7 @@
-//! Who is connected to a listener that strangers reach: when it is full, those who have shown no token make room.
+//! Who is connected to a listener: when it is full, those make room who have shown no token, where strangers reach it, and else those
+//! who have been silent for longest.
 
+use super::course::Course;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -24,6 +26,7 @@ struct Guest {
     peer: IpAddr,
     /// Whether it has shown a token.
     is_known: bool,
+    course: Arc<Course>,
     /// Dropped, it ends the connection.
     _end: oneshot::Sender<()>,
     id: u64,
@@ -33,16 +36,20 @@ struct Guest {
 #[derive(Debug)]
 pub(super) struct Seat {
     guests: Guests,
+    course: Arc<Course>,
     id: u64,
 }
 
+/// A connection's place, and what resolves when it has to go.
+pub(super) type Admitted = (Seat, oneshot::Receiver<()>);
+
 impl Guests {
-    /// A place for a connection of that address, among at most `max`, and what resolves when it has to go. The oldest stranger goes if
+    /// A place for a connection of that address, among at most `max`. The oldest stranger goes if
     /// there is none: of the same address if that has too many. `None`: all have shown a token.
-    pub(super) fn admit(&self, peer: IpAddr, max: usize) -> Option<(Seat, oneshot::Receiver<()>)> {
+    pub(super) fn admit(&self, peer: IpAddr, max: usize) -> Option<Admitted> {
         let peer = peer.to_canonical();
         let mut list = self.lock();
-        let List { all: guests, next } = &mut *list;
+        let guests = &mut list.all;
         let of_peer = guests.iter().filter(|it| it.peer == peer).count();
         let is_crowded = of_peer >= OF_PEER_MAX;
         if is_crowded || guests.len() >= max {
@@ -50,11 +57,29 @@ impl Guests {
             let place = guests.iter().position(goes)?;
             guests.remove(place);
         }
-        let id = *next;
-        *next += 1;
+        Some(self.seat(&mut list, peer))
+    }
+
+    /// The same where no strangers come. Who has been silent for longest goes, whatever its address; only where none is silent, the one
+    /// that has waited longest for its answer.
+    pub(super) fn admit_any(&self, peer: IpAddr, max: usize) -> Admitted {
+        let mut list = self.lock();
+        if list.all.len() >= max {
+            let ranks = list.all.iter().map(|it| it.course.rank()).enumerate();
+            let first = ranks.min_by_key(|(_, rank)| *rank);
+            let (place, _) = first.expect("a listener has places");
+            list.all.remove(place);
+        }
+        self.seat(&mut list, peer)
+    }
+
+    fn seat(&self, list: &mut List, peer: IpAddr) -> Admitted {
+        let id = list.next;
+        list.next += 1;
         let (_end, ended) = oneshot::channel();
-        guests.push(Guest { peer, is_known: false, _end, id });
-        Some((Seat { guests: self.clone(), id }, ended))
+        let course = Arc::new(Course::new());
+        list.all.push(Guest { peer, is_known: false, course: course.clone(), _end, id });
+        (Seat { guests: self.clone(), course, id }, ended)
     }
 
     fn lock(&self) -> MutexGuard<'_, List> {
@@ -63,6 +88,11 @@ impl Guests {
 }
 
 impl Seat {
+    /// The connection's course.
+    pub(super) fn course(&self) -> &Arc<Course> {
+        &self.course
+    }
+
     /// The connection has shown a token.
     pub(super) fn is_known(&self) {
         let mut guests = self.guests.lock();
@@ -86,15 +116,35 @@ mod tests {
         IpAddr::from([127, 0, 0, last])
     }
 
+    fn has_gone((_, ended): &mut Admitted) -> bool {
+        ended.try_recv().is_err_and(|it| it == oneshot::error::TryRecvError::Closed)
+    }
+
+    /// All of one address, as by a tunnel.
+    #[test]
+    fn the_longest_silent_makes_room_and_one_that_is_served_only_where_all_are() {
+        let guests = Guests::default();
+        let mut seats: Vec<_> = (0..4).map(|_| guests.admit_any(peer(1), 4)).collect();
+        let gone =
+            |seats: &mut [Admitted]| -> Vec<bool> { seats.iter_mut().map(has_gone).collect() };
+        let answering: Vec<_> = [0, 2].map(|it: usize| seats[it].0.course().begins()).into();
+        seats.push(guests.admit_any(peer(1), 4));
+        assert_eq!(gone(&mut seats), [false, true, false, false, false]);
+        seats.push(guests.admit_any(peer(1), 4));
+        assert_eq!(gone(&mut seats), [false, true, false, true, false, false]);
+        let all: Vec<_> = [4, 5].map(|it: usize| seats[it].0.course().begins()).into();
+        seats.push(guests.admit_any(peer(1), 4));
+        assert_eq!(gone(&mut seats), [true, true, false, true, false, false, false]);
+        drop((answering, all));
+        assert_eq!(guests.lock().all.len(), 4);
+    }
+
     #[test]
     fn the_oldest_that_has_shown_no_token_makes_room() {
         let guests = Guests::default();
         let mut seats: Vec<_> =
             (0..4).map(|it| guests.admit(peer(it), 4).expect("there is room")).collect();
         seats[0].0.is_known();
-        let has_gone = |(_, ended): &mut (Seat, oneshot::Receiver<()>)| {
-            ended.try_recv().is_err_and(|it| it == oneshot::error::TryRecvError::Closed)
-        };
         let fifth = guests.admit(peer(9), 4).expect("a stranger goes");
         let gone: Vec<_> = seats.iter_mut().map(has_gone).collect();
         assert_eq!(gone, [false, true, false, false]);

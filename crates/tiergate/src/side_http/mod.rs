@@ -4,6 +4,7 @@
 mod addresses;
 mod client;
 mod content;
+mod course;
 mod guests;
 mod server;
 

@@ -1,7 +1,8 @@
 //! A listener: accepts a bounded number of connections, each for a bounded time.
 
 use super::content::Content;
-use super::guests::Guests;
+use super::course::{Answered, Watched};
+use super::guests::{Guests, Seat};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Request, Response, StatusCode};
 use hyper::body::{Bytes, Incoming};
@@ -14,10 +15,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
-/// Connections at once; further ones wait in the listen queue. Scrapers and people need a handful.
+/// Connections at once. Scrapers and people need a handful.
 const CONNECTIONS_MAX: usize = 64;
 /// From a connection's begin to the end of a request's head, and between two requests.
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
@@ -37,7 +39,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Who reaches a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crowd {
-    /// People and programs of the operator's: who finds it full waits.
+    /// People and programs of the operator's: who finds it full takes the place of one that is silent.
     Operators,
     /// Anybody: who finds it full takes the place of one that has shown no token.
     Strangers,
@@ -107,35 +109,30 @@ where
     R: Future<Output = Answer> + Send + 'static,
 {
     let listener = TcpListener::from_std(listener)?;
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let guests = Guests::default();
     let mut failing = false;
     loop {
-        let place = match crowd {
-            Crowd::Operators => {
-                let place = Arc::clone(&places).acquire_owned().await;
-                Some(place.expect("the semaphore is never closed"))
-            }
-            Crowd::Strangers => None,
-        };
         match listener.accept().await {
             Ok((stream, peer)) => {
                 failing = false;
+                let (admitted, patience) = match crowd {
+                    Crowd::Operators => {
+                        (Some(guests.admit_any(peer.ip(), CONNECTIONS_MAX)), HEAD_PATIENCE)
+                    }
+                    Crowd::Strangers => {
+                        (guests.admit(peer.ip(), CONNECTIONS_MAX), STRANGER_PATIENCE)
+                    }
+                };
+                let Some((seat, ended)) = admitted else { continue };
                 let answer = answer.clone();
-                if crowd == Crowd::Operators {
-                    tokio::spawn(async move {
-                        converse(stream, peer, HEAD_PATIENCE, answer, || {}).await;
-                        drop(place);
-                    });
-                } else if let Some((seat, ended)) = guests.admit(peer.ip(), CONNECTIONS_MAX) {
-                    tokio::spawn(async move {
-                        let known = || seat.is_known();
-                        tokio::select! {
-                            () = converse(stream, peer, STRANGER_PATIENCE, answer, known) => {}
-                            _ = ended => {}
-                        }
-                    });
-                }
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = converse(stream, peer, patience, answer, &seat) => {}
+                        _ = ended => {}
+                    }
+                });
+                // What it has sent is read, and one that makes room is closed, before the next comes.
+                yield_now().await;
             }
             Err(fault) => {
                 if !std::mem::replace(&mut failing, true) {
@@ -147,28 +144,30 @@ where
     }
 }
 
-/// Answers the requests of a connection; `known` is called when one has shown a token.
+/// Answers the requests of a connection, whose place is told what happens.
 async fn converse<F, R>(
     stream: TcpStream,
     peer: SocketAddr,
     head_patience: Duration,
     answer: F,
-    known: impl Fn(),
+    seat: &Seat,
 ) where
     F: Fn(Request<Incoming>, SocketAddr) -> R,
     R: Future<Output = Answer>,
 {
-    let known = &known;
+    let course = seat.course();
     let hang_up = HangUp::default();
     let cut = hang_up.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(cut.clone());
+        let answering = course.begins();
         let answer = answer(request, peer);
         async move {
             let answer = answer.await;
             if answer.extensions().get::<Known>().is_some() {
-                known();
+                seat.is_known();
             }
+            let answer = answer.map(|content| Answered { content, _answering: answering });
             Ok::<_, std::convert::Infallible>(answer)
         }
     });
@@ -177,7 +176,7 @@ async fn converse<F, R>(
         .header_read_timeout(head_patience)
         .max_buf_size(HEAD_LEN_MAX)
         .max_headers(FIELDS_MAX)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Watched { stream, course: course.clone() }), service);
     let mut connection = pin!(connection);
     let conversing = async {
         // A client's errors here are neither logged nor answered.
@@ -189,5 +188,41 @@ async fn converse<F, R>(
     tokio::select! {
         () = conversing => {}
         () = hang_up.0.notified() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    /// More than the system holds for a client that reads nothing.
+    const LONG: usize = 32 << 20;
+
+    #[tokio::test]
+    async fn one_that_takes_its_answer_slowly_keeps_its_place_before_those_that_ask_nothing() {
+        let listener = bind(([127, 0, 0, 1], 0).into()).expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let answer = |_, _| async { plain(StatusCode::OK, vec![b'x'; LONG]) };
+        tokio::spawn(serve(listener, "a test", Crowd::Operators, answer));
+        let mut reader = TcpStream::connect(address).await.expect("connected");
+        let head = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        reader.write_all(head.as_bytes()).await.expect("sent");
+        let mut first = [0; 16];
+        reader.read_exact(&mut first).await.expect("it is answered");
+        let mut silent = Vec::new();
+        for _ in 0..2 * CONNECTIONS_MAX {
+            silent.push(TcpStream::connect(address).await.expect("connected"));
+        }
+        // The last has come when those before have made room.
+        let mut is_gone = async |place: usize| {
+            let read = timeout(Duration::from_secs(5), silent[place].read(&mut first)).await;
+            read.is_ok_and(|read| !matches!(read, Ok(1..)))
+        };
+        assert!(is_gone(CONNECTIONS_MAX).await, "the place was the youngest's but 63");
+        assert!(is_gone(0).await);
+        let mut rest = Vec::new();
+        reader.read_to_end(&mut rest).await.expect("it is not cut");
+        assert!(first.len() + rest.len() > LONG, "all of it has come");
     }
 }
