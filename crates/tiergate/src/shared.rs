@@ -35,6 +35,7 @@ use tiergate_core::names::{ClassId, PoolId};
 use tiergate_core::plan::Plan;
 use tiergate_core::time::Moment;
 use tiergate_core::transmit::{Capacity, Sender};
+use tiergate_wire::http1::TrailerNames;
 use tokio::sync::watch;
 
 /// A configuration in force, with what is derived from it once.
@@ -52,6 +53,8 @@ pub struct Config {
     pub sensors: Arc<Sensors>,
     /// Copies of answers; `None`: no rule asks for them.
     pub store: Option<Arc<Store>>,
+    /// Names that no trailer of a request may have.
+    pub trailers_left_out: TrailerNames,
     /// Where the spans of sampled requests go, if requests are traced.
     pub tracer: Option<Arc<Tracer>>,
     /// Every refusal, ready to be sent.
@@ -108,6 +111,7 @@ impl Config {
                 .ok(),
         });
         let refusals = Refusals::new(&policy.refusal, policy.denials());
+        let trailers_left_out = policy.trailers_left_out();
         let levels = policy.plan.levels();
         let marks = policy.plan.marks();
         let certificates = tls::expiries(policy.listeners.iter().filter_map(|it| it.tls.as_ref()));
@@ -124,6 +128,7 @@ impl Config {
             reverse_dns,
             sensors,
             store,
+            trailers_left_out,
             tracer,
             refusals,
             levels,

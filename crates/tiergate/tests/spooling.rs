@@ -182,3 +182,34 @@ fn a_directory_that_is_of_no_use_is_an_error_at_start_at_reload_and_in_a_check()
     eventually("it holds its slot", || gateway.number("/limit/running") == 1);
     finish(client, 2 * MIB, MIB);
 }
+
+/// The bytes of a following request come while the upload, which is whole, waits for its slot, and its trailers with it.
+#[test]
+fn what_comes_behind_a_body_with_trailers_that_waits_in_a_file_is_the_next_request() {
+    const LEN: usize = 200_000;
+    let (go_on, waits) = std::sync::mpsc::channel::<()>();
+    let waits = std::sync::Mutex::new(waits);
+    let origin = Origin::answering(move |request| {
+        if request.target == "/hold" {
+            let _ = waits.lock().expect("no panic").recv();
+        }
+        ok(format!("{} {} {:?}", request.target, request.body.len(), request.trailers))
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let gateway = Gateway::start(&policy(&origin, &folder));
+    let mut holder = gateway.client();
+    holder.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("the slot is taken", || gateway.number("/limit/running") == 1);
+    let mut client = gateway.client();
+    let head = "POST /up HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+    client.send(format!("{head}{LEN:x}\r\n{}\r\n0\r\nx-sum: 1\r\n\r\n", "x".repeat(LEN)));
+    eventually("it waits", || gateway.number("/limit/waiting") == 1);
+    client.send("GET /next HTTP/1.1\r\nHost: x\r\n\r\n");
+    // It is read while the other waits.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    go_on.send(()).expect("it waits");
+    assert_eq!(holder.answer().text(), "/hold 0 []");
+    assert_eq!(client.answer().text(), format!("/up {LEN} [(\"x-sum\", \"1\")]"));
+    assert_eq!(client.answer().text(), "/next 0 []");
+    gateway.assert_conserved();
+}

@@ -188,6 +188,11 @@ impl Classifier {
         self
     }
 
+    /// What fairness is counted by where no rule says it: by default, and in the classes.
+    pub fn flows(&self) -> impl Iterator<Item = &Flow> {
+        std::iter::once(&self.default_flow).chain(&self.class_flows)
+    }
+
     /// Sets the secret that flows are hashed with; until then it is a constant.
     pub fn set_flow_key(&mut self, key: FlowKey) {
         self.flow_key = key;

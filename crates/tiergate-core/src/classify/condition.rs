@@ -33,6 +33,15 @@ impl Condition {
         &self.any_of
     }
 
+    /// The names, in lower case, of the header fields that it looks at; `cookie` is not among them.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        let named = match &self.part {
+            Part::Header(name) => Some(&**name),
+            _ => None,
+        };
+        named.into_iter().chain(self.part.fields().iter().copied())
+    }
+
     /// Whether the request has what the condition asks for, found out by looking at each alternative.
     pub fn holds(&self, view: &RequestView<'_>) -> bool {
         let mut holds = false;

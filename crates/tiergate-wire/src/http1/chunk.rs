@@ -3,10 +3,10 @@
 //! What passes on is what was understood: sizes and data. Extensions, which a recipient may read otherwise, are
 //! taken out; trailers are written anew, without those that may not be trailers (RFC 9110 §6.5.1).
 
-use super::fields::{is_alike, may_be_trailer, parse_trailer};
+use super::fields::{may_be_trailer, parse_trailer};
 use super::message::{Malformed, Stop};
+use super::trailer_names::TrailerNames;
 use std::ops::Range;
-use std::sync::Arc;
 use tiergate_core::request::Field;
 
 /// Hexadecimal digits of a chunk's size, leading zeros included: fits 60 bits, so that no
@@ -97,8 +97,8 @@ pub struct ChunkScanner {
     trailers: Vec<u8>,
     /// Where its last, unfinished line begins.
     trailer_line_at: usize,
-    /// A name of which no field passes there, besides those that may not stand there.
-    left_out: Option<Arc<str>>,
+    /// Names of which no field passes there, besides those that may not stand there.
+    left_out: TrailerNames,
 }
 
 impl Default for ChunkScanner {
@@ -113,7 +113,7 @@ impl Default for ChunkScanner {
             left: 0,
             trailers: Vec::new(),
             trailer_line_at: 0,
-            left_out: None,
+            left_out: TrailerNames::default(),
         }
     }
 }
@@ -125,10 +125,15 @@ impl ChunkScanner {
         Self::default()
     }
 
-    /// Leaves trailers of that name, or of one that is [alike](is_alike), out of those that pass on. To be called before the first
-    /// byte.
-    pub fn leave_out(&mut self, name: Arc<str>) {
-        self.left_out = Some(name);
+    /// Leaves trailers of those names out of those that pass on, in place of those named before. May be called until they are written
+    /// or looked at, also when they have come.
+    pub fn leave_out(&mut self, names: TrailerNames) {
+        self.left_out = names;
+    }
+
+    /// Whether there were trailers, passed on or not: then [`ChunkScanner::put_trailers`] writes the end of the body.
+    pub fn has_trailers(&self) -> bool {
+        self.trailer_fields > 0
     }
 
     /// Checks the next bytes of a body that is passed on as it is.
@@ -177,7 +182,7 @@ impl ChunkScanner {
     /// Writes the trailers of a body that is done and was passed on, and the empty line behind them: nothing if
     /// there were none, since the empty line has passed.
     pub fn put_trailers(&self, out: &mut Vec<u8>) {
-        if self.trailer_fields == 0 {
+        if !self.has_trailers() {
             return;
         }
         for field in self.trailers() {
@@ -229,13 +234,15 @@ impl ChunkScanner {
     /// The trailer fields that pass on; complete once the body is done.
     pub fn trailers(&self) -> impl Iterator<Item = Field<'_>> {
         let mut rest = &self.trailers[..self.trailer_line_at];
-        std::iter::from_fn(move || match parse_trailer(rest) {
+        let fields = std::iter::from_fn(move || match parse_trailer(rest) {
             Ok((field, len)) => {
                 rest = &rest[len..];
                 Some(field)
             }
             Err(_) => None,
-        })
+        });
+        // The names may be others than when the line came.
+        fields.filter(move |field| !self.left_out.contains(field.name))
     }
 
     /// The state after one byte of framing.
@@ -309,11 +316,7 @@ impl ChunkScanner {
         }
         let line = &self.trailers[self.trailer_line_at..];
         let passes = match parse_trailer(line) {
-            Ok((field, line_len)) if line_len == line.len() => {
-                let left_out = self.left_out.as_ref();
-                may_be_trailer(field.name)
-                    && left_out.is_none_or(|name| !is_alike(field.name, name.as_bytes()))
-            }
+            Ok((field, line_len)) if line_len == line.len() => may_be_trailer(field.name),
             Err(Stop::Error(error)) => return Malformed::because(error.why),
             // Cannot be, since the line ends with its first LF; refused all the same.
             Ok(_) | Err(Stop::Partial) => return Malformed::because("bare LF"),

@@ -76,6 +76,7 @@ mod stored;
 mod text;
 mod timeouts;
 mod traces;
+mod trailers;
 mod transmit;
 mod values;
 mod wanted;

@@ -5,7 +5,7 @@ use super::section::{Kind, section};
 use super::values::HEADER;
 use http::HeaderName;
 use std::sync::Arc;
-use tiergate_wire::http1::is_special;
+use tiergate_wire::http1::{TrailerNames, is_special};
 
 section! {
     /// An id for each request: taken from trusted peers, else made; passed to the origin, to the client and to the access log.
@@ -40,6 +40,8 @@ pub struct RequestIdHeader {
     pub text: Arc<str>,
     /// The same, for HTTP/2.
     pub name: HeaderName,
+    /// The same, for trailers of answers.
+    pub trailers: TrailerNames,
 }
 
 /// The header; reports a name that has another meaning.
@@ -52,7 +54,8 @@ pub(super) fn request_id(
         place.fault_at("header", message);
         return None;
     }
-    Some(RequestIdHeader { text: text.into(), name })
+    let trailers = [&text].into_iter().collect();
+    Some(RequestIdHeader { text: text.into(), name, trailers })
 }
 
 impl RequestIdHeader {

@@ -2,8 +2,7 @@
 
 use super::streaming::Streaming;
 use crate::buffers::Buffer;
-use std::sync::Arc;
-use tiergate_wire::http1::{ChunkScanner, Framing, Malformed, Scan};
+use tiergate_wire::http1::{ChunkScanner, Framing, Malformed, Scan, TrailerNames};
 
 /// Finds the end of a body.
 #[derive(Debug)]
@@ -16,6 +15,8 @@ enum State {
     Done,
     Length(u64),
     Chunked(Box<ChunkScanner>),
+    /// The whole has been seen; its trailers are still to be put.
+    Trailers(Box<ChunkScanner>),
     UntilClose,
 }
 
@@ -31,16 +32,16 @@ impl BodyScanner {
         BodyScanner { state }
     }
 
-    /// Leaves trailers of that name out of what passes on. To be called at the beginning.
-    pub(crate) fn leave_out(&mut self, name: &Arc<str>) {
-        if let State::Chunked(scanner) = &mut self.state {
-            scanner.leave_out(name.clone());
+    /// Leaves trailers of those names out of what passes on. To be called before they are put.
+    pub(crate) fn leave_out(&mut self, names: &TrailerNames) {
+        if let State::Chunked(scanner) | State::Trailers(scanner) = &mut self.state {
+            scanner.leave_out(names.clone());
         }
     }
 
     /// Whether the whole body has been seen.
     pub(crate) fn is_done(&self) -> bool {
-        matches!(self.state, State::Done)
+        matches!(self.state, State::Done | State::Trailers(_))
     }
 
     /// Whether the end of the connection is the end of the body.
@@ -54,22 +55,50 @@ impl BodyScanner {
     /// # Errors
     /// A chunk is not framed to the letter.
     pub(crate) fn pass(&mut self, buffer: &mut Buffer, from: usize) -> Result<Passed, Malformed> {
+        let passed = self.pass_body(buffer, from)?;
+        let trailers = self.put_trailers(buffer, from + passed.kept);
+        Ok(Passed { kept: passed.kept + trailers, ..passed })
+    }
+
+    /// The same, but that trailers are not there before they are put.
+    ///
+    /// # Errors
+    /// As those of [`BodyScanner::pass`].
+    pub(crate) fn pass_body(
+        &mut self,
+        buffer: &mut Buffer,
+        from: usize,
+    ) -> Result<Passed, Malformed> {
         let State::Chunked(scanner) = &mut self.state else {
             let Scan { consumed, done } = self.feed(&buffer.content()[from..])?;
             return Ok(Passed { consumed, kept: consumed, done });
         };
         let pass = scanner.pass(&mut buffer.content_mut()[from..])?;
-        let mut passed = Passed { consumed: pass.consumed, kept: pass.kept, done: pass.done };
-        let mut trailers = Vec::new();
         if pass.done {
-            scanner.put_trailers(&mut trailers);
-            passed.kept += trailers.len();
-            self.state = State::Done;
+            self.state = match std::mem::replace(&mut self.state, State::Done) {
+                State::Chunked(scanner) if scanner.has_trailers() => State::Trailers(scanner),
+                _ => State::Done,
+            };
         }
         if pass.kept < pass.consumed {
-            buffer.replace(from + pass.kept..from + pass.consumed, &trailers);
+            buffer.replace(from + pass.kept..from + pass.consumed, &[]);
         }
-        Ok(passed)
+        Ok(Passed { consumed: pass.consumed, kept: pass.kept, done: pass.done })
+    }
+
+    /// Whether the whole has been seen, and trailers are still to be put.
+    pub(crate) fn holds_trailers(&self) -> bool {
+        matches!(self.state, State::Trailers(_))
+    }
+
+    /// Puts the trailers that are still to be put, and the end of the body, into the buffer; says how many bytes.
+    pub(crate) fn put_trailers(&mut self, buffer: &mut Buffer, at: usize) -> usize {
+        let State::Trailers(scanner) = &self.state else { return 0 };
+        let mut trailers = Vec::new();
+        scanner.put_trailers(&mut trailers);
+        buffer.replace(at..at, &trailers);
+        self.state = State::Done;
+        trailers.len()
     }
 
     /// Looks at the next bytes.
@@ -78,7 +107,7 @@ impl BodyScanner {
     /// A chunk is not framed to the letter.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Scan, Malformed> {
         let consumed = match &mut self.state {
-            State::Done => 0,
+            State::Done | State::Trailers(_) => 0,
             State::UntilClose => bytes.len(),
             State::Length(left) => {
                 let part = (*left).min(bytes.len() as u64);
@@ -161,11 +190,11 @@ impl AnswerBody {
         AnswerBody { frames, reusable, streaming: Streaming::No }
     }
 
-    /// Leaves trailers of that name out. To be called at the beginning.
-    pub(crate) fn leave_out(&mut self, name: &Arc<str>) {
+    /// Leaves trailers of those names out. To be called at the beginning.
+    pub(crate) fn leave_out(&mut self, names: &TrailerNames) {
         match &mut self.frames {
-            Frames::Kept(scanner) => scanner.leave_out(name),
-            Frames::Taken(scanner) => scanner.leave_out(name.clone()),
+            Frames::Kept(scanner) => scanner.leave_out(names),
+            Frames::Taken(scanner) => scanner.leave_out(names.clone()),
         }
     }
 

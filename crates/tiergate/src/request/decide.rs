@@ -28,7 +28,7 @@ use tiergate_core::gate::{Arrival, Refused};
 use tiergate_core::request::{Field, RequestView};
 use tiergate_core::stored::is_unsafe;
 use tiergate_wire::http1::{
-    self, FieldRoom, FieldTable, ForwardInfo, Framing, HeadError, Parsed, RequestHead,
+    self, FieldRoom, FieldTable, ForwardInfo, Framing, HeadError, Parsed, RequestHead, TrailerNames,
 };
 
 /// What is to be done about what was received so far.
@@ -260,7 +260,6 @@ fn facts<'d, C: Client>(
 ) -> (RequestFacts, Result<Option<Entry<'d>>, Refused>, Option<Box<StoredRequest>>) {
     let Judged { arrival, session, observed, stored, left, verdict } = judged;
     let preemptible = is_preemptible(config, &arrival) && is_safe_to_preempt(head);
-    let own = config.policy.request_id.as_ref().filter(|_| head.body == Framing::Chunked);
     let facts = RequestFacts {
         head_len: head.len,
         body: head.body,
@@ -277,7 +276,10 @@ fn facts<'d, C: Client>(
         observed,
         changes: config.store.is_some() && is_unsafe(head.method),
         ids: None,
-        own_trailer: own.map(|header| header.text.clone()),
+        left_out: match head.body {
+            Framing::Chunked => config.trailers_left_out.clone(),
+            _ => TrailerNames::default(),
+        },
         limit: left.map(Box::new),
     };
     (facts, verdict, stored)

@@ -8,9 +8,8 @@ use crate::respond::Format;
 use crate::session::SessionGuard;
 use crate::trace::ids::{RequestIds, ToldId};
 use std::net::IpAddr;
-use std::sync::Arc;
 use tiergate_core::gate::Arrival;
-use tiergate_wire::http1::{Framing, RequestHead};
+use tiergate_wire::http1::{Framing, RequestHead, TrailerNames};
 
 /// What is kept of a request's head.
 #[derive(Debug)]
@@ -46,8 +45,8 @@ pub(crate) struct RequestFacts {
     pub(crate) changes: bool,
     /// What it is known by, where the policy wants that; boxed, because it is long.
     pub(crate) ids: Option<Box<RequestIds>>,
-    /// The name of the header that carries its id, which no trailer of a body in chunks may have.
-    pub(crate) own_trailer: Option<Arc<str>>,
+    /// The names that no trailer of its body may have, if that is in chunks.
+    pub(crate) left_out: TrailerNames,
     /// What it has left of a policer whose clients are told; boxed, because few are.
     pub(crate) limit: Option<Box<RateLimitState>>,
 }

@@ -98,7 +98,7 @@ impl<C: Client> Request<'_, '_, C> {
                 let mut body = AnswerBody::new(head.body, dechunk, head.keep_alive);
                 body.streaming = Streaming::of(table.fields());
                 if let Some(told) = self.facts.told_id(policy) {
-                    body.leave_out(&told.header.text);
+                    body.leave_out(&told.header.trailers);
                 }
                 // A call that ends with its head has its status there.
                 let call = match body.streaming {

@@ -1,10 +1,11 @@
-//! What requests are known by: their ids, their traces, and the log's lines about what never became one.
+//! What requests are known by: their ids, the names of their headers, their traces, and the log's lines about what never became one.
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod collector;
 mod ids;
+mod renamed;
 mod strays;
 mod traces;
 

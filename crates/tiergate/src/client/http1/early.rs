@@ -19,21 +19,28 @@ use tokio::io::AsyncWrite;
 const ROOM_BEHIND: usize = SMALL;
 
 impl<S: ClientStream> Http1<'_, S> {
-    /// Finds how much of the body came with the head; says whether that is all.
+    /// Finds how much of the body came with the head; says whether that is all. Its trailers are kept back until the request has been
+    /// decided about.
     pub(super) fn scan(&mut self, facts: &RequestFacts) -> Result<bool, Fault> {
         self.head_len = facts.head_len;
-        let scanner = self.scanner.get_or_insert_with(|| {
-            let mut scanner = BodyScanner::new(facts.body);
-            facts.own_trailer.iter().for_each(|name| scanner.leave_out(name));
-            scanner
-        });
+        let scanner = self.scanner.get_or_insert_with(|| BodyScanner::new(facts.body));
+        // A reload may have given other names a meaning since it was made.
+        scanner.leave_out(&facts.left_out);
         if scanner.is_done() {
             return Ok(true);
         }
         let buffer = self.input.buffer.as_mut().expect("the head lies in it");
-        let passed = scanner.pass(buffer, self.head_len + self.early_len).map_err(|_| MALFORMED)?;
+        let at = self.head_len + self.early_len;
+        let passed = scanner.pass_body(buffer, at).map_err(|_| MALFORMED)?;
         self.early_len += passed.kept;
         Ok(passed.done)
+    }
+
+    /// The body is next to go to the origin: trailers that have come go behind it.
+    pub(super) fn put_trailers(&mut self) {
+        if let (Some(scanner), Some(buffer)) = (&mut self.scanner, &mut self.input.buffer) {
+            self.early_len += scanner.put_trailers(buffer, self.head_len + self.early_len);
+        }
     }
 
     /// Makes room behind what was received, for `most` bytes in all and a little more; `false` if there is
@@ -81,8 +88,13 @@ impl<S: ClientStream> Http1<'_, S> {
         let time = if has_more { timeouts.request_body } else { timeouts.response_head };
         self.input.timer.arm(time);
         // A body that is streamed is not sent again: only the head is still looked at. The memory is
-        // free for others, and there is room to notice that the client leaves.
-        if is_streamed && let Some(buffer) = &mut self.input.buffer {
+        // free for others, and there is room to notice that the client leaves. Behind one that was read to its end, a
+        // following request's bytes may lie there.
+        let is_read = self.upload.as_ref().is_some_and(Upload::is_read);
+        if is_streamed
+            && !is_read
+            && let Some(buffer) = &mut self.input.buffer
+        {
             buffer.truncate(self.head_len);
             buffer.settle();
         }

@@ -304,11 +304,13 @@ impl<S: ClientStream> Client for Http1<'_, S> {
     }
 
     fn begin_body(&mut self, facts: &RequestFacts, body_max: u64) -> Result<bool, Fault> {
-        if self.upload.is_some() {
+        if let Some(upload) = &mut self.upload {
             // It is spooled.
+            upload.put_trailers(&facts.left_out);
             return Ok(false);
         }
         let done = self.scan(facts)?;
+        self.put_trailers();
         let early_len = self.early_len as u64;
         if body_max > 0 && early_len > body_max {
             return Err(TOO_LARGE);

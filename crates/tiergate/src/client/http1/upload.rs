@@ -10,6 +10,7 @@ use crate::timers::Timer;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tiergate_wire::http1::TrailerNames;
 use tokio::io::AsyncWrite;
 
 /// A request's body on its way to the origin.
@@ -20,6 +21,8 @@ pub(super) struct Upload {
     /// once the body has ended, what is behind them is a following request's.
     pending: Option<Buffer>,
     checked: usize,
+    /// Trailers that come are kept back until the request has been decided about.
+    holds_trailers: bool,
     /// What is left when all was read stays here.
     pub(super) holds_end: bool,
     done: bool,
@@ -36,6 +39,7 @@ impl Upload {
             scanner,
             pending: None,
             checked: 0,
+            holds_trailers: false,
             holds_end: false,
             done: false,
             refused: false,
@@ -44,11 +48,11 @@ impl Upload {
         }
     }
 
-    /// The same, with what was read of it: all that is in `read`.
+    /// The same of a request that is still to be decided about, with what was read of it: all that is in `read`.
     pub(super) fn of(scanner: BodyScanner, read: Option<Buffer>, total_max: u64) -> Self {
         let checked = read.as_ref().map_or(0, |buffer| buffer.content().len());
         let upload = Upload::new(scanner, checked as u64, total_max);
-        Upload { pending: read, checked, ..upload }
+        Upload { pending: read, checked, holds_trailers: true, ..upload }
     }
 
     /// Whether the whole body has been handed on.
@@ -86,6 +90,17 @@ impl Upload {
         let mut rest = self.pending.filter(|_| self.scanner.is_done())?;
         rest.consume(self.checked);
         (!rest.is_empty()).then_some(rest)
+    }
+
+    /// The request has been decided about: trailers that have come go behind the body, and none of those names does.
+    pub(super) fn put_trailers(&mut self, left_out: &TrailerNames) {
+        self.holds_trailers = false;
+        self.scanner.leave_out(left_out);
+        if self.scanner.holds_trailers() {
+            let pending = self.pending.get_or_insert_with(Buffer::small);
+            self.checked += self.scanner.put_trailers(pending, self.checked);
+            self.done = false;
+        }
     }
 
     /// Bytes of the body that were read, those that came with the head included.
@@ -169,11 +184,19 @@ impl Upload {
     /// Looks at what was just read.
     fn check(&mut self) -> Result<(), Fault> {
         let buffer = self.pending.as_mut().expect("just read");
-        let passed = self.scanner.pass(buffer, 0).map_err(|_| MALFORMED)?;
+        let passed = match self.holds_trailers {
+            true => self.scanner.pass_body(buffer, 0),
+            false => self.scanner.pass(buffer, 0),
+        };
+        let passed = passed.map_err(|_| MALFORMED)?;
         self.checked = passed.kept;
         self.total += passed.consumed as u64;
         if self.total_max > 0 && self.total > self.total_max {
             return Err(TOO_LARGE);
+        }
+        // Of trailers alone nothing is left.
+        if self.checked == 0 {
+            self.moved(0);
         }
         Ok(())
     }

@@ -13,10 +13,9 @@ use bytes::{Buf, Bytes};
 use http::HeaderMap;
 use std::io::{self, IoSlice, Write};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tiergate_wire::http1::{self, Framing, TRAILER_FIELDS_MAX, TRAILERS_LEN_MAX};
+use tiergate_wire::http1::{self, Framing, TRAILER_FIELDS_MAX, TRAILERS_LEN_MAX, TrailerNames};
 use tokio::io::AsyncWrite;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +40,10 @@ pub(in crate::client) struct Upload<B> {
     /// What was read after that, and not copied: the client may not replace it yet.
     first: Option<Bytes>,
     chunked: bool,
-    /// A name of which no trailer passes on.
-    left_out: Option<Arc<str>>,
+    /// Names of which no trailer passes on.
+    left_out: TrailerNames,
+    /// They stay where they are until the request has been decided about: a reload may give other names a meaning.
+    holds_trailers: bool,
     /// Its length, where that is known.
     len: Option<u64>,
     /// What is left when all was read stays here.
@@ -70,7 +71,8 @@ impl<B: Incoming> Upload<B> {
             gathered: None,
             first: None,
             chunked: false,
-            left_out: None,
+            left_out: TrailerNames::default(),
+            holds_trailers: false,
             len: None,
             holds_end: false,
             stage: Stage::Data,
@@ -150,7 +152,8 @@ impl<B: Incoming> Upload<B> {
     pub(in crate::client) fn begin(&mut self, facts: &RequestFacts, total_max: u64) {
         let framing = facts.body;
         self.chunked = framing == Framing::Chunked;
-        self.left_out = facts.own_trailer.clone();
+        self.left_out = facts.left_out.clone();
+        self.holds_trailers = false;
         self.len = match framing {
             Framing::Length(len) => Some(len),
             Framing::None | Framing::Chunked | Framing::UntilClose => None,
@@ -169,6 +172,7 @@ impl<B: Incoming> Upload<B> {
     /// What was gathered and all that follows goes to a file; the body has begun.
     pub(in crate::client) fn begin_spool(&mut self, spool: Box<Spool>) {
         self.spool = Some(spool);
+        self.holds_trailers = self.chunked;
     }
 
     /// Whether the head is to go by itself: a file is next.
@@ -210,8 +214,13 @@ impl<B: Incoming> Upload<B> {
         self.holds_end && is_all && !self.is_over()
     }
 
+    /// Whether there is nothing more to be read for now.
     fn is_read_to_its_end(&self) -> bool {
-        !matches!(self.stage, Stage::Data | Stage::Trailers)
+        match self.stage {
+            Stage::Data => false,
+            Stage::Trailers => self.holds_trailers,
+            Stage::Read | Stage::Done { .. } => true,
+        }
     }
 
     fn has_passed_all(&self) -> bool {
@@ -316,7 +325,7 @@ impl<B: Incoming> Upload<B> {
         }
         if let Some(data) = self.first.take() {
             self.take(data)?;
-        } else if self.stage == Stage::Trailers {
+        } else if self.stage == Stage::Trailers && !self.holds_trailers {
             match self.body.poll_trailers(context) {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(trailers) => {
@@ -364,8 +373,7 @@ impl<B: Incoming> Upload<B> {
         let (begin, mut count) = (self.lead.len(), 0);
         for (name, value) in trailers.into_iter().flatten() {
             let name = name.as_str().as_bytes();
-            let is_left_out = |own: &Arc<str>| http1::is_alike(name, own.as_bytes());
-            if http1::may_be_trailer(name) && !self.left_out.as_ref().is_some_and(is_left_out) {
+            if http1::may_be_trailer(name) && !self.left_out.contains(name) {
                 count += 1;
                 for part in [name, b": ", value.as_bytes(), b"\r\n"] {
                     self.lead.extend_from_slice(part);
