@@ -98,6 +98,11 @@ pub(crate) trait Client {
     /// Bytes that are held for the request.
     fn held_len(&self) -> usize;
 
+    /// Bytes of memory that the head takes where a connection holds many; 0: it holds one.
+    fn head_memory(&self) -> usize {
+        0
+    }
+
     /// Bytes that the client sent for the request: of the head as far as its length is known, and of the
     /// body those that were read.
     fn received_len(&self, facts: &RequestFacts) -> u64;
@@ -255,6 +260,11 @@ pub(crate) trait Client {
         from_origin: Option<Buffer>,
         timeouts: &Timeouts,
     ) -> impl Future<Output = ()>;
+
+    /// Bytes of the answer that were taken, and are held here until the client takes them.
+    fn unsent_len(&self) -> usize {
+        0
+    }
 
     /// What the connection has delivered, if the system tells: asked while the request waits for its client, not
     /// on the fast path.

@@ -146,7 +146,10 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         }
         let own_max = usize::MAX;
         let allowance = Allowance { own_max, ..self.allowance() };
-        if self.slot.is_some() && outbox.reserve_rest(&allowance) {
+        let unsent = self.client.unsent_len();
+        let is_all_sent = unsent == 0 && outbox.is_empty();
+        let beside = if is_all_sent { 0 } else { unsent + self.client.head_memory() };
+        if self.slot.is_some() && outbox.reserve_rest(&allowance, beside) {
             self.free_slot();
         }
     }

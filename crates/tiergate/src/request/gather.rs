@@ -29,8 +29,8 @@ pub(super) fn is_wanted(policy: &Policy, body: Framing, expects: bool) -> bool {
     bound > 0 && !(may_be_long && expects)
 }
 
-/// Reads the request's body: whole, or as much as there is memory for. Where the policy wants it, the rest of
-/// one that is not whole is spooled.
+/// Reads the request's body: whole, or as much as there is memory for, which is nothing where there is none for its head. Where the
+/// policy wants it, the rest of one that is not whole is spooled.
 ///
 /// # Errors
 /// What to answer, or the client's leaving.
@@ -62,6 +62,13 @@ async fn read<C: Client>(
     let allowance = Allowance { own_max: usize::MAX, ..allowance(shared, policy) };
     if facts.expects {
         client.invite_body(facts, &policy.timeouts).await.map_err(Fault::Client)?;
+    }
+    // Of a connection's many heads, each counts while neither a queue nor a slot bounds them.
+    let head_memory = client.head_memory();
+    let head = allowance.take(0, head_memory);
+    if head.is_none() && head_memory > 0 {
+        Spool::has_no_memory(shared, policy);
+        return Ok(());
     }
     loop {
         let gathered = client.gather(facts, most, &allowance)?;

@@ -180,10 +180,12 @@ impl Outbox {
         part
     }
 
-    /// Takes memory for what is there and was read on account of the slot; `false`: there is none left.
-    pub(crate) fn reserve_rest(&mut self, allowance: &Allowance<'_>) -> bool {
+    /// Takes memory for what is there and was read on account of the slot, and for `more` bytes, which are elsewhere and stay for as
+    /// long; `false`: there is none left.
+    pub(crate) fn reserve_rest(&mut self, allowance: &Allowance<'_>, more: usize) -> bool {
         let buffers = self.front.iter().chain(&self.behind);
-        let bytes = buffers.filter(|it| it.reserved_bytes() == 0).map(Buffer::needs).sum();
+        let unread = buffers.filter(|it| it.reserved_bytes() == 0).map(Buffer::needs);
+        let bytes = unread.sum::<usize>() + more;
         self.rest = if bytes > 0 { allowance.take(0, bytes) } else { None };
         bytes == 0 || self.rest.is_some()
     }

@@ -13,7 +13,7 @@ use super::fault::Fault;
 use crate::budget::{Allowance, Reserved};
 use crate::buffers::{Buffer, LARGE};
 use crate::clock;
-use crate::config::meant::Spooling;
+use crate::config::meant::{Policy, Spooling};
 use crate::observe::counters::SpoolFault;
 use crate::origin::stream::OriginStream;
 use crate::request::limits::allowance;
@@ -32,6 +32,9 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 /// How often the log says that bodies cannot be spooled.
 const COMPLAINT: Duration = Duration::from_secs(5);
+
+/// What lacks where a buffer, or a head, finds no memory.
+const NO_MEMORY: &str = "limits.buffers_max is reached";
 
 /// The body could not be read back, or not be written in time.
 const LOST: Fault = Fault::Answer(500, "the body was lost on the gateway's disk");
@@ -131,7 +134,7 @@ impl Spool {
         let allowance = allowance(&self.shared, &self.config.policy);
         let reserved = Allowance { own_max: usize::MAX, ..allowance }.take(0, LARGE);
         if reserved.is_none() {
-            self.give_up(SpoolFault::Memory, &"limits.buffers_max is reached");
+            self.give_up(SpoolFault::Memory, &NO_MEMORY);
         }
         reserved.map(Buffer::reserved)
     }
@@ -258,6 +261,13 @@ impl Spool {
     pub(super) fn too_slow(shared: &Shared) -> Fault {
         complain(shared, SpoolFault::Write, &"it took too long");
         LOST
+    }
+
+    /// There was no memory for the request's head: its body is not spooled.
+    pub(super) fn has_no_memory(shared: &Shared, policy: &Policy) {
+        if policy.spooling.is_some() {
+            complain(shared, SpoolFault::Memory, &NO_MEMORY);
+        }
     }
 
     fn begin(

@@ -105,3 +105,24 @@ fn refusals_that_are_not_read_hold_no_copies_of_their_page() {
         assert!(answer.ends_with(page.as_bytes()), "{} bytes", answer.len());
     });
 }
+
+#[test]
+fn a_head_whose_body_is_awaited_counts_as_memory_for_slow_clients() {
+    let origin = Origin::answering(|_| ok("done"));
+    let world = World::before(&origin);
+    let buffered = || world.gateway.number("/clients/buffered_bytes");
+    run(async {
+        let connection = connect(&world).await;
+        let long = "x".repeat(20_000);
+        let mut fields = [&GET[..], &[("x-long", &*long)]].concat();
+        fields[0].1 = "POST";
+        let (mut send, mut receive) = connection.open_bi().await.unwrap();
+        send.write_all(&headers(&fields)).await.unwrap();
+        comes("its body is awaited", || buffered() >= 20_000).await;
+        assert_eq!(world.running(), 0);
+        send.finish().unwrap();
+        let answer = receive.read_to_end(1 << 20).await.expect("all of it");
+        assert!(answer.ends_with(b"done"));
+        comes("all is given back", || buffered() == 0).await;
+    });
+}

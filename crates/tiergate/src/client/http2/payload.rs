@@ -6,15 +6,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-/// How many buffers of a stream `h2` holds. Stream and connection are tasks of one thread: lock and atomic only
+/// How many buffers of a stream `h2` holds, and of how many bytes. Stream and connection are tasks of one thread: lock and atomic only
 /// say so to the compiler.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     count: AtomicUsize,
+    bytes: AtomicUsize,
     stream: Mutex<Option<Waker>>,
 }
 
 impl Held {
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     /// Ready when `h2` holds none: the socket has them, or the stream has ended. Else the task is woken then.
     pub(super) fn poll_none(&self, context: &Context<'_>) -> Poll<()> {
         if self.count.load(Ordering::Relaxed) == 0 {
@@ -30,19 +36,25 @@ impl Held {
 
 /// One of them. Dropped, it is held no more.
 #[derive(Debug)]
-pub(super) struct Holding(Arc<Held>);
+pub(super) struct Holding {
+    held: Arc<Held>,
+    bytes: usize,
+}
 
 impl Holding {
-    fn one(held: &Arc<Held>) -> Self {
+    fn one(held: &Arc<Held>, bytes: usize) -> Self {
         held.count.fetch_add(1, Ordering::Relaxed);
-        Holding(held.clone())
+        held.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Holding { held: held.clone(), bytes }
     }
 }
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        if self.0.count.fetch_sub(1, Ordering::Relaxed) == 1 {
-            let mut waker = self.0.stream.lock().expect("no code panics while it holds the waker");
+        self.held.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        if self.held.count.fetch_sub(1, Ordering::Relaxed) == 1 {
+            let mut waker =
+                self.held.stream.lock().expect("no code panics while it holds the waker");
             waker.take().into_iter().for_each(Waker::wake);
         }
     }
@@ -65,7 +77,8 @@ impl Payload {
     /// room.
     pub(super) fn of(mut buffer: Buffer, held: &Arc<Held>) -> Self {
         buffer.fit();
-        Payload::Buffer(buffer, Holding::one(held))
+        let len = buffer.content().len();
+        Payload::Buffer(buffer, Holding::one(held, len))
     }
 }
 

@@ -237,6 +237,10 @@ impl Client for Http2<'_> {
         self.head.len() + self.upload.gathered_len()
     }
 
+    fn head_memory(&self) -> usize {
+        self.head.memory()
+    }
+
     fn received_len(&self, facts: &RequestFacts) -> u64 {
         facts.head_len as u64 + self.upload.total()
     }
@@ -428,6 +432,10 @@ impl Client for Http2<'_> {
             self.send_last(None, body, time)?;
         }
         self.poll_sent(context)
+    }
+
+    fn unsent_len(&self) -> usize {
+        self.held.bytes()
     }
 
     fn delivered(&self) -> Option<Delivered> {

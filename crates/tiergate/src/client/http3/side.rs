@@ -153,6 +153,10 @@ impl Client for Http3<'_, '_> {
         self.head.len() + self.upload.gathered_len()
     }
 
+    fn head_memory(&self) -> usize {
+        self.head.memory()
+    }
+
     fn received_len(&self, facts: &RequestFacts) -> u64 {
         facts.head_len as u64 + self.upload.total()
     }
@@ -342,6 +346,10 @@ impl Client for Http3<'_, '_> {
                 false => self.writing = Some(buffer),
             }
         }
+    }
+
+    fn unsent_len(&self) -> usize {
+        self.writing.as_ref().map_or(0, |buffer| buffer.content().len())
     }
 
     fn delivered(&self) -> Option<Delivered> {

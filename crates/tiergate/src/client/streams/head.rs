@@ -8,6 +8,9 @@ use http::request::Parts;
 use tiergate_core::request::Field;
 use tiergate_wire::http1::{self, FieldTable, HeadError, HeadLimits, RequestHead};
 
+/// Bytes of memory that a field takes beside its text: its place among the others.
+const FIELD_MEMORY: usize = 128;
+
 /// A request's head as it came by HTTP/2.
 #[derive(Debug)]
 pub(in crate::client) struct Head {
@@ -38,6 +41,12 @@ impl Head {
 
     pub(in crate::client) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Bytes of memory that it takes, about.
+    pub(in crate::client) fn memory(&self) -> usize {
+        let joined = self.cookies.as_ref().map_or(0, Vec::len);
+        self.len + joined + self.parts.headers.len() * FIELD_MEMORY
     }
 
     /// Whether it is a call by gRPC.
