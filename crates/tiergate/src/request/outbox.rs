@@ -36,6 +36,8 @@ pub(crate) struct Outbox {
     awaits_turn: bool,
     /// Whether it waits for turns on the link wherever others do, as answers do, and what comes before them does not.
     pub(crate) takes_turns: bool,
+    /// Whether the client's protocol is handed a buffer only when it holds none: there is no memory for more.
+    pub(crate) is_sparing: bool,
     /// The client took less than it was offered when last asked, and its time is running.
     pub(crate) stalled: bool,
     /// The origin's time while it is read ahead of the client; running if `reads_ahead`.
@@ -59,6 +61,7 @@ impl Outbox {
             allowed: None,
             awaits_turn: false,
             takes_turns: false,
+            is_sparing: false,
             stalled: false,
             patience: None,
             reads_ahead: false,

@@ -13,6 +13,7 @@ use super::outbox::Outbox;
 use super::path::Request;
 use super::quality::Quality;
 use super::streaming::Streaming;
+use crate::budget::Allowance;
 use crate::buffers::{self, Buffer, LARGE, SMALL};
 use crate::client::seam::Client;
 use crate::clock;
@@ -24,6 +25,9 @@ use tiergate_core::stored::Instead;
 use tiergate_wire::http1::{
     self, FieldRoom, FieldTable, Framing, HeadLimits, Parsed, ResponseHead,
 };
+
+/// Bytes that a client's protocol may hold of an answer beside the outbox, where a connection has many.
+const HANDED_ON_MAX: usize = 2 * LARGE;
 
 /// What is kept was within the policy's bounds, which a reload may have changed.
 const ANY_HEAD: HeadLimits =
@@ -178,27 +182,35 @@ impl<C: Client> Request<'_, '_, C> {
         put
     }
 
-    /// Sends it piece by piece: a slow client holds a buffer and the copy that others share.
+    /// Sends it piece by piece: a slow client holds a few buffers and the copy that others share. No slot bounds how many do that, so
+    /// they count as memory for slow clients; where there is none left, the pieces are small, and go one after the other.
     async fn send_copy(&mut self, copy: &Arc<Copy>, outbox: &mut Outbox) -> Result<(), Fault> {
         self.stand_in_line(outbox);
         let ends = AnswerBody::new(Framing::None, false, false);
         let mut rest = if self.facts.head_only { &[][..] } else { &copy.body[..] };
-        while rest.len() > LARGE {
-            rest = push(outbox, rest);
+        let head = self.client.head_memory();
+        let most = if head > 0 { LARGE + HANDED_ON_MAX } else { LARGE };
+        let all = limits::allowance(self.shared, &self.config.policy);
+        let memory = Allowance { own_max: usize::MAX, ..all }.take(0, rest.len().min(most) + head);
+        outbox.is_sparing = memory.is_none();
+        let len_max = if memory.is_some() { LARGE } else { SMALL };
+        while rest.len() > len_max {
+            rest = push(outbox, rest, len_max);
             self.flush(outbox, None).await?;
         }
-        push(outbox, rest);
+        push(outbox, rest, len_max);
         self.flush(outbox, Some(&ends)).await
     }
 }
 
-/// Puts the beginning into the outbox; the rest is returned.
-fn push<'c>(outbox: &mut Outbox, bytes: &'c [u8]) -> &'c [u8] {
+/// Puts the beginning into the outbox, at most so many bytes; the rest is returned.
+fn push<'c>(outbox: &mut Outbox, bytes: &'c [u8], len_max: usize) -> &'c [u8] {
     if bytes.is_empty() {
         return bytes;
     }
-    let mut buffer = if bytes.len() <= SMALL { Buffer::small() } else { Buffer::large() };
-    let taken = buffer.append(bytes);
+    let piece = &bytes[..bytes.len().min(len_max)];
+    let mut buffer = if piece.len() <= SMALL { Buffer::small() } else { Buffer::large() };
+    let taken = buffer.append(piece);
     outbox.push(buffer);
     &bytes[taken..]
 }

@@ -5,6 +5,7 @@ mod house;
 mod support;
 
 use house::{House, ask, get, is_copy, stored};
+use socket2::{Domain, Socket, Type};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use support::client::Client;
 use support::gateway::{Gateway, Policy};
 use support::origin::Origin;
-use support::{eventually, eventually_is};
+use support::{PATIENCE, eventually, eventually_is};
 
 #[test]
 fn a_copy_is_served_while_the_server_is_overloaded_and_only_then() {
@@ -452,6 +453,63 @@ fn over_http2_too() {
         let copy = curl("/c/big").expect("curl");
         assert!(copy.len() > 60_000 && copy[copy.len() - 60_000..] == big[big.len() - 60_000..]);
         assert!(curl("/c/none").expect("curl").starts_with("HTTP/2 503"));
+    });
+    gateway.assert_conserved();
+}
+
+/// A request of `/c/long` over HTTP/2, without Huffman coding or the dynamic table.
+fn long(stream: u32) -> Vec<u8> {
+    let block = [&[0x82, 0x86, 0x04, 7][..], b"/c/long", &[0x01, 9], b"shop.test"].concat();
+    frame(1, 0x5, stream, &block)
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let len = &(payload.len() as u32).to_be_bytes()[1..];
+    [len, &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// A hundred copies for a client that does not read for a while.
+#[test]
+fn copies_that_their_clients_do_not_take_count_as_memory_for_slow_clients() {
+    const STREAMS: u32 = 100;
+    let house = House::new();
+    let mut policy = house.policy("queue = 0", "stored = { max_age = \"5m\" }");
+    policy.listener = "http2 = true".into();
+    let limits = "stored_body_max = \"128KiB\"\nbuffers_max = \"256KiB\"";
+    policy.tables = policy.tables.replace("stored_body_max = \"64KiB\"", limits);
+    let gateway = Gateway::start(&policy);
+    let len = get(&gateway, "/c/long").body.len();
+    house.overloaded(&gateway, || {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.set_recv_buffer_size(4096).expect("an option every socket has");
+        socket.connect(&gateway.address.into()).expect("it listens");
+        let mut client = Client { stream: socket.into(), buffer: Vec::new() };
+        client.patience(PATIENCE);
+        client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        client.send(frame(4, 0, 0, &[&[0, 4][..], &(1u32 << 20).to_be_bytes()].concat()));
+        client.send(frame(8, 0, 0, &(1u32 << 24).to_be_bytes()));
+        let before = gateway.process.memory("VmRSS");
+        let (most, last) = (0..STREAMS - 4, STREAMS - 4..STREAMS);
+        most.for_each(|turn| client.send(long(2 * turn + 1)));
+        // More than the systems hold: the rest waits, some of it without memory.
+        thread::sleep(Duration::from_millis(300));
+        last.for_each(|turn| client.send(long(2 * turn + 1)));
+        let buffered = || gateway.number("/clients/buffered_bytes");
+        eventually("what waits is counted", || buffered() > 128 << 10);
+        assert!(buffered() <= 256 << 10, "{}", buffered());
+        let grown = gateway.process.memory("VmRSS").saturating_sub(before);
+        assert!(grown < u64::from(STREAMS) * len as u64 / 2, "{grown} bytes");
+        let (mut ended, mut came) = (0, 0);
+        while ended < STREAMS {
+            let head = client.bytes(9);
+            let payload = client.bytes(u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize);
+            if head[3] == 0 {
+                came += payload.len();
+                ended += u32::from(head[4] & 1);
+            }
+        }
+        assert_eq!(came, len * STREAMS as usize, "all of them have come");
+        eventually("all is given back", || buffered() == 0);
     });
     gateway.assert_conserved();
 }

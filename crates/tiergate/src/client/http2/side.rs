@@ -406,6 +406,9 @@ impl Client for Http2<'_> {
             return Poll::Ready(Ok(()));
         }
         while let Some(len) = outbox.next_len() {
+            if outbox.is_sparing {
+                ready!(self.held.poll_none(context));
+            }
             let allowed = outbox.allowed().map(|it| usize::try_from(it).unwrap_or(usize::MAX));
             let most = allowed.map_or(len, |allowed| len.min(allowed));
             if most == 0 {
