@@ -19,7 +19,7 @@ section! {
         /// How many bits a second it carries, headers included: of the narrowest part of the way that all clients share.
         capacity: Option<u64> = whole(100_000..=1_000_000_000_000).optional("that of `interface`, if it is given");
         /// The network interface whose capacity is that of the link, such as `"eth0"`: the rate of the shaper at its root (`htb`, `tbf`; the program `tc`
-        /// is needed), or else its link's speed. Read with the policy, half a second after a queue has changed, and every five seconds.
+        /// is needed), or else its link's speed. Read with the policy, when a queue has changed, and every five seconds.
         interface: Option<At<InterfaceName>> = INTERFACE.placed().optional("none");
         /// Whether the gateway is to find out what the link carries, by when packets of background classes are acknowledged: see
         /// [a link of unknown capacity](#a-link-of-unknown-capacity).

@@ -14,8 +14,10 @@ use std::time::Duration;
 
 /// How often it is read at least: two programs are started each time.
 const EVERY: Duration = Duration::from_secs(5);
-/// How long it is not read after a queue has changed: shapers are made by several commands, and some change again and again.
-const SETTLES: Duration = Duration::from_millis(500);
+/// How long it is not read after a queue has changed: shapers are made by several commands.
+const SETTLES: Duration = Duration::from_millis(50);
+/// How often it is read at most: some change again and again.
+const SELDOM: Duration = Duration::from_millis(500);
 
 /// What the link carries where the policy does not say it, for `/status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +113,7 @@ impl FollowedInterface {
             if news == News::Changed {
                 carries(&self, bits);
             }
+            tokio::time::sleep(SELDOM).await;
         }
     }
 
