@@ -8,6 +8,7 @@
 //! | `trials` | when more is tried than it is thought to carry, and for how long |
 //! | `watched` | the packets that say it |
 //! | `known` | whose packets say it |
+//! | `standing` | a queue that never empties, though no packet is late |
 //! | `share` | what a policy says of a class: what it is sure of, and its part of the rest |
 //! | `account` | what a class has left of that |
 //! | `scheduler` | whose turn it is |
