@@ -52,8 +52,8 @@ struct State {
 
 /// Waits until a queue has changed, or it is time to look again all the same.
 async fn changed_or_due(notices: Option<&Notices>) {
-    let Some(notices) = notices else { return tokio::time::sleep(EVERY).await };
-    if tokio::time::timeout(EVERY, notices.changed()).await.is_ok() {
+    let Some(notices) = notices else { return tokio::time::sleep(EVERY - SELDOM).await };
+    if tokio::time::timeout(EVERY - SELDOM, notices.changed()).await.is_ok() {
         tokio::time::sleep(SETTLES).await;
         // Before it is read: a change during that is told again.
         notices.clear();
