@@ -72,12 +72,15 @@ impl Flow {
     pub(super) fn ended(&mut self, charged: f64, actual: f64) {
         let actual = if self.is_alone { 0.0 } else { actual };
         self.running -= 1;
-        self.start = (self.start + actual - charged).max(0.0);
+        // The difference first: a charge that was right leaves the start exactly where it is.
+        self.start = (self.start + (actual - charged)).max(0.0);
     }
 
-    /// Whether it is idle, and its debt too old to count.
-    pub(super) fn is_over(&self, now: Moment) -> bool {
-        self.idle_since != Moment::NEVER && now.since(self.idle_since) >= REMEMBERED
+    /// Whether it is idle, and its debt too old to count or made up for at the virtual time `present` of its
+    /// queue.
+    pub(super) fn is_over(&self, now: Moment, present: f64) -> bool {
+        let is_paid = self.start <= present;
+        self.idle_since != Moment::NEVER && (is_paid || now.since(self.idle_since) >= REMEMBERED)
     }
 }
 
@@ -133,10 +136,10 @@ impl Flows {
     /// account is kept while such a service has not, and while it is ahead of the queue's virtual
     /// time, which `virtual_of` says; up to two others are forgotten. O(1).
     pub(super) fn rests(&mut self, now: Moment, number: u32, virtual_of: impl Fn(u32) -> f64) {
-        let is_ahead = |flow: &Flow| flow.start > virtual_of(flow.queue);
+        let present = virtual_of(self.at(number).queue);
         if self.at(number).running > 0 {
             // What it has cost is not known yet.
-        } else if is_ahead(self.at(number)) {
+        } else if self.at(number).start > present {
             self.accounts[number].idle_since = now;
             self.accounts.append(&mut self.idle, number);
         } else {
@@ -148,7 +151,8 @@ impl Flows {
                 break;
             };
             let flow = self.at(number);
-            if !flow.is_over(now) && is_ahead(flow) && self.idle.len() as usize <= IDLE_MAX {
+            let is_over = flow.is_over(now, virtual_of(flow.queue));
+            if !is_over && self.idle.len() as usize <= IDLE_MAX {
                 break;
             }
             self.wakes(number);
@@ -183,5 +187,20 @@ impl Flows {
             self.wakes(number);
             self.close(number);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_flow_that_is_not_ahead_is_over_even_where_it_is_not_forgotten_yet() {
+        let idle = Flow { start: 5.0, idle_since: Moment::ZERO, ..Flow::default() };
+        assert!(!idle.is_over(Moment::ZERO, 4.9));
+        assert!(idle.is_over(Moment::ZERO, 5.0));
+        assert!(idle.is_over(Moment::ZERO + REMEMBERED, 4.9));
+        let waits = Flow { idle_since: Moment::NEVER, ..idle };
+        assert!(!waits.is_over(Moment::ZERO + REMEMBERED, 5.0));
     }
 }

@@ -213,7 +213,7 @@ impl<T> Backlog<T> {
         }
         let flow = self.flows.at(number);
         if flow.waiters.len() == 0 {
-            let is_over = flow.is_over(self.now);
+            let is_over = flow.is_over(self.now, queue.now);
             self.flows.wakes(number);
             let flow = self.flows.at_mut(number);
             if is_over {

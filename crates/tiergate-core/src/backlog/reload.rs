@@ -46,7 +46,7 @@ impl<T> Backlog<T> {
             let flow = self.flows.at_mut(number);
             (flow.start, flow.tie) = (former.start, former.tie);
             (flow.is_lifo, flow.law, flow.lasting) = (former.is_lifo, former.law, former.lasting);
-            flow.gave_way = former.gave_way;
+            (flow.gave_way, flow.cost) = (former.gave_way, former.cost);
             self.heaps.turns.put(former.queue, number, flow.rank());
         }
     }

@@ -109,14 +109,14 @@ impl Oracle {
         if self.of_flow(of).is_empty() {
             let present = self.virtual_now[of.0][of.1];
             let known = self.accounts.iter().find(|account| account.of == of);
-            let is_over = |idle: Moment| now.since(idle) >= REMEMBERED;
-            let start = known
-                .filter(|account| !account.idle_since.is_some_and(is_over))
-                .map_or(present, |account| account.start.max(present));
+            let is_over = |account: &Account| {
+                let idle = |since: Moment| now.since(since) >= REMEMBERED;
+                account.idle_since.is_some_and(|it| idle(it) || account.start <= present)
+            };
+            let known = known.filter(|account| !is_over(account));
+            let start = known.map_or(present, |account| account.start.max(present));
             let running = known.map_or(0, |account| account.running);
-            let cost = known
-                .filter(|account| !account.idle_since.is_some_and(is_over))
-                .map_or(0.0, |account| account.cost);
+            let cost = known.map_or(0.0, |account| account.cost);
             self.accounts.retain(|account| account.of != of);
             let (tie, since) = (waiting.number, waiting.number);
             let idle_since = None;
