@@ -33,10 +33,12 @@ const MEMORY_SURPRISED: f64 = 0.2;
 const SURPRISE: f64 = 3.0;
 const RECENT: f64 = 0.2;
 /// Requests of the foreground that a turn without background lasts for, and as many times what they take, at least; with
-/// background so many times as many.
+/// background so many times as many; where something else than the bound keeps the background down, which a pause would keep from that
+/// for nothing, more.
 const REQUESTS: u32 = 24;
 const TIMES: f64 = 4.0;
 const WITH: u32 = 3;
+const WITH_UNUSED: u32 = 15;
 /// No turn is shorter. One is no longer either, unless fewer requests came than say something, or background requests outlast it; and then
 /// this long.
 const TURN_MIN: Duration = Duration::from_millis(20);
@@ -83,9 +85,10 @@ const CREDIT_MAX_S: f64 = 1.0;
 const DEBT_MAX_S: f64 = 600.0;
 
 /// One turn.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Turn {
     is_with: bool,
+    /// [`Moment::NEVER`]: there was none.
     began: Moment,
     /// Requests of the foreground that came in it and were answered, and the sum of what they took in ln, beside what is usual.
     requests: u32,
@@ -101,6 +104,17 @@ struct Turn {
 }
 
 impl Turn {
+    const NONE: Turn = Turn {
+        is_with: false,
+        began: Moment::NEVER,
+        requests: 0,
+        sum: 0.0,
+        raw: 0.0,
+        work: 0.0,
+        lasted: 0.0,
+        bound: 0.0,
+    };
+
     fn mean(&self) -> f64 {
         self.sum / f64::from(self.requests.max(1))
     }
@@ -192,6 +206,8 @@ pub(crate) struct Unfelt {
     credit_s: f64,
     /// How many times as long as by the foreground alone turns are.
     stretch: f64,
+    /// Whether something else than the bound kept the background down in its last turn.
+    is_unused: bool,
     /// How background requests ended in this turn.
     ends: Ends,
     seen: Moment,
@@ -203,7 +219,7 @@ impl Unfelt {
     pub(crate) fn new(now: Moment) -> Self {
         let mut law = Unfelt {
             most: FIRST,
-            turns: [Turn::default(); TURNS],
+            turns: [Turn::NONE; TURNS],
             usual: Vec::new(),
             slow: None,
             variance: VARIANCE,
@@ -213,6 +229,7 @@ impl Unfelt {
             misfit: 0.0,
             credit_s: 0.0,
             stretch: 1.0,
+            is_unused: false,
             ends: Ends::default(),
             seen: now,
             uneven: 0x9e37_79b9_7f4a_7c15,
@@ -259,9 +276,9 @@ impl Unfelt {
     /// Nobody was there to feel anything: what was measured until now is not compared with what comes.
     pub(crate) fn begins_anew(&mut self, now: Moment) {
         self.credit_s = 0.0;
-        self.turns = [Turn::default(); TURNS];
-        self.turns[TURNS - 1] = Turn { is_with: true, began: now, ..Turn::default() };
+        self.turns = [Turn::NONE; TURNS];
         self.seen = self.seen.max(now);
+        self.begin(now, true);
     }
 
     /// A background request of a flow has ended; the origin refused it, or failed it, or did not.
@@ -301,7 +318,7 @@ impl Unfelt {
         };
         self.variance += VARIANCE_STEP * (x * x - self.variance);
         self.variance = self.variance.max(VARIANCE_MIN);
-        let came_in = |turn: &&mut Turn| turn.began <= arrived && turn.began > Moment::ZERO;
+        let came_in = |turn: &&mut Turn| turn.began <= arrived;
         if let Some(turn) = self.turns.iter_mut().rev().find(came_in) {
             turn.requests += 1;
             turn.sum += x;
@@ -326,19 +343,23 @@ impl Unfelt {
     /// When the present turn is over if no request of the foreground comes.
     pub(crate) fn turn_ends(&self) -> Moment {
         let turn = self.present();
-        let wanted = if turn.is_with { REQUESTS * WITH } else { REQUESTS };
+        let times = if turn.is_with { self.times() } else { 1 };
         let usual = self.longest_usual().clamp(TURN_MIN, TURN_LONGEST);
         let longest = TURN_MAX.mul_f64(self.stretch).max(usual).min(TURN_LONGEST);
         if turn.requests < REQUESTS_MIN {
             return turn.began + TURN_LONGEST;
         }
-        if turn.requests < wanted {
+        if turn.requests < REQUESTS * times {
             return turn.began + longest;
         }
         let uneven = 1.0 + (self.uneven >> 48) as f64 / 65_536.0;
-        let least = usual.mul_f64(uneven * self.stretch);
-        let least = if turn.is_with { least * WITH } else { least };
+        let least = times * usual.mul_f64(uneven * self.stretch);
         turn.began + least.min(longest)
+    }
+
+    /// How many times as long as the turn without it that of the background lasts.
+    fn times(&self) -> u32 {
+        if self.is_unused { WITH_UNUSED } else { WITH }
     }
 
     /// As many times what requests take, about, as a turn is to last.
@@ -368,15 +389,30 @@ impl Unfelt {
         // Where hardly anybody comes, there is nothing to compare.
         let is_trickle =
             self.present().requests < REQUESTS_MIN && lasted >= TURN_LONGEST.as_secs_f64();
-        let is_with = !self.present().is_with || is_trickle;
+        let turn = *self.present();
+        // Hardly anything of the background was there: that a turn without it says nothing is known before.
+        let is_absent = turn.is_with && turn.present() < CONTRAST_MIN;
+        let is_with = !turn.is_with || is_trickle || is_absent;
+        if turn.is_with {
+            self.is_unused = !self.is_used(&turn);
+        }
         if is_with {
             // Of the pair before this one, which has been answered as far as it is waited for.
             self.compare();
             self.slow = self.slowest().or(self.slow);
             self.usual.iter_mut().for_each(Usual::settle);
         }
+        self.begin(now, is_with);
+    }
+
+    /// Whether the bound was what kept a turn's background down.
+    fn is_used(&self, turn: &Turn) -> bool {
+        turn.present() >= USED * turn.bound.min(self.most)
+    }
+
+    fn begin(&mut self, now: Moment, is_with: bool) {
         self.turns.rotate_left(1);
-        self.turns[TURNS - 1] = Turn { is_with, began: now, ..Turn::default() };
+        self.turns[TURNS - 1] = Turn { is_with, began: now, ..Turn::NONE };
         self.uneven ^= self.uneven << 13;
         self.uneven ^= self.uneven >> 7;
         self.uneven ^= self.uneven << 17;
@@ -392,7 +428,7 @@ impl Unfelt {
         if !with.is_with || without.is_with {
             return;
         }
-        let is_used = with.present() >= USED * with.bound.min(self.most);
+        let is_used = self.is_used(&with);
         if with.requests.min(without.requests) < REQUESTS_MIN {
             // Beside the background the foreground is hardly answered.
             if without.requests >= 2 * REQUESTS_MIN && is_used {

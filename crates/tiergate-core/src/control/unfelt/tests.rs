@@ -26,7 +26,7 @@ fn run(law: &mut Unfelt, from_s: u64, seconds: u64, each: f64, lasts_ms: u64) ->
 #[test]
 fn the_bound_is_where_the_effect_is_what_is_tolerated() {
     for each in [0.01, 0.03, 0.06] {
-        let mut law = Unfelt::new(Moment::from_millis(1));
+        let mut law = Unfelt::new(Moment::ZERO);
         run(&mut law, 0, 300, each, 50);
         let felt = law.felt();
         assert!((felt.each - each).abs() < 4.0 * felt.error, "{each}: {felt:?}");
@@ -37,7 +37,7 @@ fn the_bound_is_where_the_effect_is_what_is_tolerated() {
 
 #[test]
 fn an_origin_that_answers_at_once_has_its_alarm_too() {
-    let mut law = Unfelt::new(Moment::from_millis(1));
+    let mut law = Unfelt::new(Moment::ZERO);
     let mut answer = |from: u64, micros: u64| {
         for step in from..from + 100 {
             let now = Moment::from_millis(step * 10);
@@ -53,7 +53,7 @@ fn an_origin_that_answers_at_once_has_its_alarm_too() {
 
 #[test]
 fn it_grows_while_nothing_is_felt_and_shrinks_when_something_is() {
-    let mut law = Unfelt::new(Moment::from_millis(1));
+    let mut law = Unfelt::new(Moment::ZERO);
     run(&mut law, 0, 200, 0.0, 50);
     let most = law.most();
     assert!(most > 10.0, "{most}");
@@ -64,7 +64,7 @@ fn it_grows_while_nothing_is_felt_and_shrinks_when_something_is() {
 #[test]
 fn requests_that_outlast_turns_are_felt_too() {
     for lasts_ms in [5_000, 20_000] {
-        let mut law = Unfelt::new(Moment::from_millis(1));
+        let mut law = Unfelt::new(Moment::ZERO);
         run(&mut law, 0, 200, 0.0, 50);
         run(&mut law, 200, 900, 0.1, lasts_ms);
         let present = run(&mut law, 1100, 300, 0.1, lasts_ms);
@@ -75,7 +75,7 @@ fn requests_that_outlast_turns_are_felt_too() {
 #[test]
 fn a_bound_of_less_than_one_is_kept_on_average() {
     for lasts_ms in [30, 3_000] {
-        let mut law = Unfelt::new(Moment::from_millis(1));
+        let mut law = Unfelt::new(Moment::ZERO);
         run(&mut law, 0, 100, 1.0, lasts_ms);
         let present = run(&mut law, 100, 300, 1.0, lasts_ms);
         assert!((0.02..0.25).contains(&present), "{lasts_ms}: {present} of {}", law.most());
@@ -84,7 +84,7 @@ fn a_bound_of_less_than_one_is_kept_on_average() {
 
 #[test]
 fn times_that_are_all_equal_and_none_at_all_break_nothing() {
-    let mut law = Unfelt::new(Moment::from_millis(1));
+    let mut law = Unfelt::new(Moment::ZERO);
     for ms in 0..500_000 {
         let now = Moment::from_millis(ms);
         law.pass(now, law.bound(), 1000);
@@ -100,7 +100,7 @@ fn times_that_are_all_equal_and_none_at_all_break_nothing() {
 #[test]
 fn one_client_whose_requests_fail_takes_nothing_from_the_others() {
     let law = |flows: &[(u64, bool)]| {
-        let mut law = Unfelt::new(Moment::from_millis(1));
+        let mut law = Unfelt::new(Moment::ZERO);
         law.most = 8.0;
         flows.iter().cycle().take(40).for_each(|(flow, refused)| law.ended(*flow, *refused));
         law.most()
@@ -114,7 +114,7 @@ fn one_client_whose_requests_fail_takes_nothing_from_the_others() {
 
 #[test]
 fn a_slow_kind_that_hardly_comes_does_not_stop_the_bound_from_growing() {
-    let mut law = Unfelt::new(Moment::from_millis(1));
+    let mut law = Unfelt::new(Moment::ZERO);
     law.answered(Moment::from_millis(2), LaneId(1), Some(Duration::from_secs(40)));
     run(&mut law, 0, 300, 0.0, 50);
     assert!(law.most() > 10.0, "{}", law.most());
@@ -122,7 +122,7 @@ fn a_slow_kind_that_hardly_comes_does_not_stop_the_bound_from_growing() {
 
 #[test]
 fn what_was_done_while_nobody_was_there_is_no_debt() {
-    let mut law = Unfelt::new(Moment::from_millis(1));
+    let mut law = Unfelt::new(Moment::ZERO);
     (1..100).for_each(|second| law.pass(Moment::from_millis(second * 1000), 20, 1000));
     law.most = 0.9;
     law.begins_anew(Moment::from_millis(100_000));
@@ -131,7 +131,7 @@ fn what_was_done_while_nobody_was_there_is_no_debt() {
 
 #[test]
 fn what_the_origin_refuses_the_foreground_is_felt() {
-    let mut law = Unfelt::new(Moment::from_millis(1));
+    let mut law = Unfelt::new(Moment::ZERO);
     run(&mut law, 0, 200, 0.0, 50);
     let most = law.most();
     assert!(most > 10.0, "{most}");
@@ -148,4 +148,43 @@ fn what_the_origin_refuses_the_foreground_is_felt() {
         law.answered(now, LANE, (!is_refused).then_some(Duration::from_millis(20)));
     }
     assert!(law.most() < 8.0, "{} after {most}", law.most());
+}
+
+/// The part of so many seconds that the background has nothing in. 40 requests of the foreground a second are answered in a millisecond; of
+/// the background one is in progress for the first milliseconds of each 20.
+fn paused(law: &mut Unfelt, from_s: u64, seconds: u64, busy_ms: u64) -> f64 {
+    let mut paused_ms = 0;
+    for ms in from_s * 1000..(from_s + seconds) * 1000 {
+        let now = Moment::from_millis(ms);
+        let running = u32::from(ms % 20 < busy_ms).min(law.bound());
+        law.pass(now, running, 1000);
+        if ms % 25 == 0 {
+            law.answered(now, LANE, Some(Duration::from_millis(1)));
+        }
+        paused_ms += u64::from(law.bound() == 0);
+    }
+    paused_ms as f64 / (seconds * 1000) as f64
+}
+
+#[test]
+fn turns_begin_with_the_first_request_even_at_the_beginning_of_time() {
+    let mut law = Unfelt::new(Moment::ZERO);
+    let paused = paused(&mut law, 0, 20, 20);
+    assert!((0.15..0.35).contains(&paused), "{paused}");
+}
+
+#[test]
+fn a_background_that_is_hardly_there_is_not_paused() {
+    let mut law = Unfelt::new(Moment::ZERO);
+    assert_eq!(paused(&mut law, 0, 100, 0), 0.0);
+    // It comes to be there, and then it is.
+    let after = paused(&mut law, 100, 100, 20);
+    assert!(after > 0.1, "{after}");
+}
+
+#[test]
+fn a_background_that_something_else_keeps_down_is_seldom_paused() {
+    let mut law = Unfelt::new(Moment::ZERO);
+    let paused = paused(&mut law, 0, 200, 4);
+    assert!((0.02..0.12).contains(&paused), "{paused}");
 }
