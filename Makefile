@@ -141,7 +141,8 @@ applications: ## Installs the lab's applications (gunicorn, Go, Jetty, PHP-FPM, 
 	@scripts/applications.sh
 
 .PHONY: test
-test: setup ## All tests
+test: export PROPTEST_RNG_SEED ?= 1
+test: setup ## All tests; random sequences are the same each time (others: PROPTEST_RNG_SEED=n)
 	$(CARGO) test --workspace --locked
 
 .PHONY: sim
@@ -171,8 +172,9 @@ mutations: ## Puts faults into the schedulers, one at a time, and shows which pr
 	@scripts/mutations.py $(if $(ONLY),--only $(ONLY))
 
 .PHONY: properties
-properties: ## The schedulers' properties for 10,000 seeds each
+properties: ## The schedulers' properties for 10,000 seeds each, and 10,000 new random sequences of each other property
 	TIERGATE_SEEDS=10000 $(CARGO) test --locked -p tiergate-core --test scheduling
+	PROPTEST_CASES=10000 $(CARGO) test --release --locked -p tiergate-core -p tiergate-wire --lib
 
 .PHONY: lint
 lint: setup ## Formatting, circular dependencies, clippy
