@@ -274,7 +274,7 @@ int tg_http(struct __sk_buff *skb)
 	if (bpf_skb_load_bytes(skb, 0, room->bytes, len))
 		return TCX_NEXT;
 	struct tg_packet packet = {};
-	if (!tg_parse(room->bytes, room->bytes + len, &packet) || packet.ip != sizeof(struct tg_eth))
+	if (!tg_parse(room->bytes, room->bytes + len, &packet, 0) || packet.ip != sizeof(struct tg_eth))
 		return TCX_NEXT;
 	if (packet.flags & TG_RST)
 		return TCX_NEXT;

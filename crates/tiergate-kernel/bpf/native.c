@@ -25,5 +25,5 @@ int tg_native_take(struct tg_tokens *b, __u64 now, __u32 partition)
 
 int tg_native_parse(const __u8 *data, __u64 len, struct tg_packet *out)
 {
-	return tg_parse(data, data + len, out);
+	return tg_parse(data, data + len, out, 1);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Finds the TCP header of a packet. What it does not understand (fragments, extension headers, tunnels, more than two VLAN tags) it says nothing of, and such packets pass.
+ * Finds the TCP header of a packet. What it does not understand (fragments, tunnels, more than two VLAN tags or eight extension headers) it says nothing of, and such packets pass.
  */
 #pragma once
 #include "types.h"
@@ -10,7 +10,12 @@
 #define TG_ETH_VLAN 0x8100
 #define TG_ETH_VLAN_OUTER 0x88a8
 #define TG_TAGS_MAX 2
+#define TG_EXTENSIONS_MAX 8
+#define TG_HOP_BY_HOP 0
 #define TG_TCP 6
+#define TG_ROUTING 43
+#define TG_FRAGMENT 44
+#define TG_DESTINATION 60
 
 #define TG_FIN 0x01
 #define TG_SYN 0x02
@@ -42,6 +47,12 @@ struct tg_ipv6 {
 	struct tg_address from, to;
 };
 
+/* An extension header of IPv6 (RFC 8200 §4), as far as all of them have it. */
+struct tg_extension {
+	__u8 next, len, type, left; /* `len`: in units of eight bytes, behind the first eight */
+	__u8 more[4];
+};
+
 struct tg_tcp {
 	__be16 from, to;
 	__be32 seq, ack;
@@ -68,8 +79,41 @@ TG_INLINE void tg_mapped(struct tg_address *to, __be32 v4)
 	to->words[3] = v4;
 }
 
-/* Whether it is a whole TCP packet whose headers lie between `data` and `end`. */
-TG_INLINE int tg_parse(const __u8 *data, const __u8 *end, struct tg_packet *out)
+/*
+ * Steps over the extension headers of IPv6 that the system steps over, too: a SYN with one of them is a SYN as any other. Returns what is behind the last, 0 if that is not known.
+ * `at` and `behind`, the number of bytes from there on, are moved.
+ */
+TG_INLINE __u8 tg_behind_extensions(__u8 next, const __u8 **at, const __u8 *end, __u32 *behind)
+{
+	for (int i = 0; i < TG_EXTENSIONS_MAX && next != TG_TCP; i++) {
+		const struct tg_extension *header = (const void *)*at;
+		if ((const __u8 *)(header + 1) > end)
+			return 0;
+		__u32 more = 0;
+		if (next == TG_FRAGMENT) {
+			/* Of a whole packet: the first fragment, behind which none comes. */
+			if (header->type || header->left & 0xf9)
+				return 0;
+		} else if (next == TG_ROUTING && header->left) {
+			/* For somebody else. */
+			return 0;
+		} else if (next == TG_ROUTING || next == TG_HOP_BY_HOP || next == TG_DESTINATION) {
+			more = header->len;
+		} else {
+			return 0;
+		}
+		__u32 len = sizeof(*header) + 8 * more;
+		if (*behind < len)
+			return 0;
+		*behind -= len;
+		*at += len;
+		next = header->next;
+	}
+	return next;
+}
+
+/* Whether it is a whole TCP packet whose headers lie between `data` and `end`. `extensions`, a constant: whether those of IPv6 may lie before. */
+TG_INLINE int tg_parse(const __u8 *data, const __u8 *end, struct tg_packet *out, int extensions)
 {
 	const struct tg_eth *eth = (const void *)data;
 	if ((const __u8 *)(eth + 1) > end)
@@ -108,13 +152,18 @@ TG_INLINE int tg_parse(const __u8 *data, const __u8 *end, struct tg_packet *out)
 		const struct tg_ipv6 *ip = (const void *)at;
 		if ((const __u8 *)(ip + 1) > end)
 			return 0;
-		if (at[0] >> 4 != 6 || ip->protocol != TG_TCP)
+		if (at[0] >> 4 != 6)
 			return 0;
 		behind = tg_be16(ip->payload);
 		out->client = ip->from;
 		out->local = ip->to;
 		out->is_v6 = 1;
 		at = (const __u8 *)(ip + 1);
+		__u8 next = ip->protocol;
+		if (extensions && next != TG_TCP)
+			next = tg_behind_extensions(next, &at, end, &behind);
+		if (next != TG_TCP)
+			return 0;
 	} else {
 		return 0;
 	}

@@ -170,7 +170,7 @@ int tg_syn(struct xdp_md *ctx)
 {
 	__u32 zero = 0;
 	struct tg_packet packet = {};
-	if (!tg_parse((void *)(long)ctx->data, (void *)(long)ctx->data_end, &packet) || !tg_is_syn(&packet))
+	if (!tg_parse((void *)(long)ctx->data, (void *)(long)ctx->data_end, &packet, 1) || !tg_is_syn(&packet))
 		return XDP_PASS;
 	struct tg_state *in_force = bpf_map_lookup_elem(&state, &zero);
 	if (!in_force || !in_force->flags)

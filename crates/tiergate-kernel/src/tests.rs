@@ -193,13 +193,14 @@ fn expected(packet: &[u8]) -> Option<Packet> {
             at += header;
             (header >= 20 && !is_fragment).then(|| len.checked_sub(header))??
         }
-        0x86dd if ip.len() >= 40 && ip[0] >> 4 == 6 && ip[6] == 6 => {
+        0x86dd if ip.len() >= 40 && ip[0] >> 4 == 6 => {
             out.client.copy_from_slice(&ip[8..24]);
             out.local.copy_from_slice(&ip[24..40]);
             out.is_v6 = 1;
-            let len = word(at + 4)?;
-            at += 40;
-            len.into()
+            let headers = extensions(ip)?;
+            let len = usize::from(word(at + 4)?);
+            at += 40 + headers;
+            len.checked_sub(headers)?
         }
         _ => return None,
     };
@@ -210,6 +211,38 @@ fn expected(packet: &[u8]) -> Option<Packet> {
     (out.tcp, out.tcp_len, out.flags) = (at as u16, header as u16, tcp[13]);
     (out.client_port, out.local_port) = ([tcp[0], tcp[1]], [tcp[2], tcp[3]]);
     Some(out)
+}
+
+/// How long the extension headers of a packet of IPv6 are, at most eight, if TCP is behind them.
+fn extensions(ip: &[u8]) -> Option<usize> {
+    let (mut next, mut at) = (ip[6], 40);
+    for _ in 0..8 {
+        if next == 6 {
+            break;
+        }
+        let header = ip.get(at..at + 8)?;
+        at += match (next, header) {
+            (0 | 60, _) | (43, [_, _, _, 0, ..]) => 8 * (1 + usize::from(header[1])),
+            (44, [_, _, 0, low, ..]) if low & 0xf9 == 0 => 8,
+            _ => return None,
+        };
+        next = header[0];
+    }
+    (next == 6).then_some(at - 40)
+}
+
+/// Extension headers, and what says that the first of them comes.
+fn some_extensions(random: &mut fastrand::Rng) -> (u8, Vec<u8>) {
+    let (mut next, mut headers) = (6, Vec::new());
+    for _ in 0..random.usize(..11) * random.usize(..2) {
+        let kind = *random.choice(&[0, 60, 43, 44]).expect("one of four");
+        let more = if kind == 44 { 0 } else { random.u8(..3) };
+        let mut header = vec![next, more, 0, 0, 0, 0, 0, 0];
+        header.resize(8 + 8 * usize::from(more), 1);
+        headers.splice(..0, header);
+        next = kind;
+    }
+    (next, headers)
 }
 
 /// Packets that are nearly right: otherwise hardly any would reach the TCP header.
@@ -224,10 +257,12 @@ pub(crate) fn nearly_right(random: &mut fastrand::Rng) -> Vec<u8> {
         packet.extend((20 + behind).to_be_bytes());
         packet.extend([0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
     } else {
+        let (first, headers) = some_extensions(random);
         packet.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
-        packet.extend(behind.to_be_bytes());
-        packet.extend([6, 64]);
+        packet.extend((headers.len() as u16 + behind).to_be_bytes());
+        packet.extend([first, 64]);
         packet.extend((0..32).map(|_| random.u8(..)));
+        packet.extend(headers);
     }
     packet.extend([0x30, 0x39, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]);
     packet.resize(packet.len() + usize::from(behind - 20), b'x');
@@ -255,7 +290,7 @@ fn the_parser_in_c_finds_what_there_is_and_reads_no_further() {
     assert!((50_000..280_000).contains(&found), "{found}: otherwise this says little");
 }
 
-/// A program that is attached nowhere, and polices what comes to 10.0.0.2:80. `None`, and says so, without the right.
+/// A program that is attached nowhere, and polices what comes to 10.0.0.2:80 and [fd00::2]:80. `None`, and says so, without the right.
 fn gate(entries: Vec<Entry>, wanted: Wanted) -> Option<SynGate> {
     let mut gate = match SynGate::load() {
         Ok(gate) => gate,
@@ -266,8 +301,9 @@ fn gate(entries: Vec<Entry>, wanted: Wanted) -> Option<SynGate> {
     };
     let policers = vec![PolicerId(0)];
     let early = Early { policers, listeners: vec![entries], ..Early::default() };
-    let service = Service { listener: 0, local: "10.0.0.2:80".parse().expect("an address") };
-    gate.put_in_force(&early, &[service], |_| Some(wanted)).expect("there is room");
+    let service = |local: &str| Service { listener: 0, local: local.parse().expect("an address") };
+    let services = ["10.0.0.2:80", "[fd00::2]:80"].map(service);
+    gate.put_in_force(&early, &services, |_| Some(wanted)).expect("there is room");
     gate.switch(Switches { police: true, ..Switches::default() }).expect("it is written");
     Some(gate)
 }
@@ -300,6 +336,61 @@ fn the_program_drops_nothing_but_syns_to_its_service() {
     assert!((1000..50_000).contains(&dropped), "{dropped}: otherwise this says little");
 }
 
+/// The system steps over extension headers, too: without that each of them would be a way round.
+#[test]
+fn extension_headers_are_no_way_round() {
+    let Some(gate) = gate(vec![entry("::/0", None)], Wanted::default()) else { return };
+    let passes = |extensions: &[(u8, [u8; 8])], flags: u8| {
+        let mut packet = vec![0; 12];
+        packet.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 20 + 8 * extensions.len() as u8]);
+        packet.extend([extensions.first().map_or(6, |it| it.0), 64]);
+        packet.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        packet.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+        for (place, (_, header)) in extensions.iter().enumerate() {
+            packet.push(extensions.get(place + 1).map_or(6, |it| it.0));
+            packet.extend(&header[1..]);
+        }
+        packet.extend([0x30, 0x39, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, flags]);
+        packet.extend([0xff, 0xff, 0, 0, 0, 0]);
+        gate.try_packet(&packet, 1).expect("it runs").0
+    };
+    let plain = [0; 8];
+    let dropped: [&[(u8, [u8; 8])]; 7] = [
+        &[],
+        &[(0, plain)],
+        &[(60, plain)],
+        &[(43, plain)],
+        &[(44, plain)],
+        &[(0, plain), (60, plain), (43, plain), (44, plain), (60, plain)],
+        &[(60, plain); 8],
+    ];
+    for extensions in dropped {
+        assert!(!passes(extensions, 0x02), "{extensions:?}");
+        assert!(passes(extensions, 0x10), "no SYN: {extensions:?}");
+    }
+    let (first_of_more, another) = ([0, 0, 0, 1, 0, 0, 0, 0], [0, 0, 0, 8, 0, 0, 0, 0]);
+    let passed: [&[(u8, [u8; 8])]; 5] = [
+        &[(44, first_of_more)],
+        &[(44, another)],
+        &[(43, [0, 0, 4, 1, 0, 0, 0, 0])],
+        &[(51, plain)],
+        &[(60, plain); 9],
+    ];
+    for extensions in passed {
+        assert!(passes(extensions, 0x02), "not understood: {extensions:?}");
+    }
+}
+
+/// A SYN to 10.0.0.2:80.
+fn syn() -> Vec<u8> {
+    let mut syn = vec![0; 54];
+    syn[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6]);
+    syn[30..34].copy_from_slice(&[10, 0, 0, 2]);
+    syn[36..38].copy_from_slice(&[0, 80]);
+    syn[46..48].copy_from_slice(&[0x50, 2]);
+    syn
+}
+
 /// `make kernel-bench`: nanoseconds of a policed SYN by the number of rules.
 #[test]
 fn what_a_policed_syn_costs_does_not_grow_with_the_rules() {
@@ -315,11 +406,7 @@ fn what_a_policed_syn_costs_does_not_grow_with_the_rules() {
     };
     let share = |class| Share { class: ClassId(class), parts: 1000, burst: 5 };
     let runs = if std::env::var_os("TIERGATE_BENCH").is_some() { 1_000_000 } else { 20_000 };
-    let mut syn = vec![0; 54];
-    syn[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6]);
-    syn[30..34].copy_from_slice(&[10, 0, 0, 2]);
-    syn[36..38].copy_from_slice(&[0, 80]);
-    syn[46..48].copy_from_slice(&[0x50, 2]);
+    let syn = syn();
     let mut of_few = 0;
     for (shares, rules) in [(0, 3), (4, 3), (4, 50_000), (8, 50_000)] {
         let wanted = settings((0..shares).map(share).collect());
