@@ -4,7 +4,7 @@
 
 use crate::counts::Way;
 use crate::fault::Fault;
-use crate::interface::interface_index;
+use crate::interface::{has_ethernet_header, interface_index};
 use crate::occupant;
 use std::fs::{self, File};
 use std::io;
@@ -63,13 +63,13 @@ impl Links {
     }
 }
 
-/// Attaches a program of XDP: native, or generic where the driver knows no other way. Any other fault is returned: it may pass, and generic would stay for good.
+/// Attaches a program of XDP: native, or generic where the driver knows no other way, or none with the interface's settings. Any other fault is returned: it may pass, and generic would stay for good.
 pub(crate) fn attach_xdp(program: BorrowedFd<'_>, interface: &str) -> Result<Link, Fault> {
-    let index = interface_index(interface)?;
+    let index = ethernet_index(interface)?;
     let attach = |flags| create(program, index, libbpf_sys::BPF_XDP, flags);
     let (way, link) = match attach(libbpf_sys::XDP_FLAGS_DRV_MODE) {
         Ok(link) => (Way::Native, Ok(link)),
-        Err(error) if is_native_unknown(&error) => {
+        Err(error) if is_native_impossible(&error) => {
             (Way::Generic, attach(libbpf_sys::XDP_FLAGS_SKB_MODE))
         }
         Err(error) => (Way::Native, Err(error)),
@@ -88,14 +88,26 @@ fn is_taken(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(16 | 17))
 }
 
-/// Whether the driver has no native way: EINVAL or EOPNOTSUPP, as drivers have it.
-fn is_native_unknown(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(22 | 95))
+/// Whether the driver has no native way: EINVAL or EOPNOTSUPP, as drivers have it; or, as veth has it, none with this MTU (ERANGE) or with fewer queues than the other end has (ENOSPC).
+fn is_native_impossible(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(22 | 28 | 34 | 95))
+}
+
+/// The number of an interface at which a program can read packets: otherwise it would be there, and pass all of them.
+fn ethernet_index(interface: &str) -> Result<i32, Fault> {
+    let index = interface_index(interface)?;
+    if has_ethernet_header(index) {
+        return Ok(index);
+    }
+    let error = io::Error::other(
+        "its packets have no Ethernet header, which programs read; nftables can police SYNs there",
+    );
+    Err(Fault::Attach { interface: interface.to_owned(), error })
 }
 
 /// Attaches a program to the ingress of an interface (tcx).
 pub(crate) fn attach_ingress(program: BorrowedFd<'_>, interface: &str) -> Result<Link, Fault> {
-    let index = interface_index(interface)?;
+    let index = ethernet_index(interface)?;
     let link = create(program, index, libbpf_sys::BPF_TCX_INGRESS, 0);
     let fault = |error| Fault::Attach { interface: interface.to_owned(), error };
     Ok(Link { descriptor: link.map_err(fault)?, way: Way::Ingress, interface: index })
@@ -133,10 +145,11 @@ mod tests {
 
     #[test]
     fn only_a_driver_without_a_native_way_makes_it_generic() {
-        let generic = |code| is_native_unknown(&io::Error::from_raw_os_error(code));
-        assert!([libc::EINVAL, libc::EOPNOTSUPP].into_iter().all(generic));
+        let generic = |code| is_native_impossible(&io::Error::from_raw_os_error(code));
+        let known = [libc::EINVAL, libc::EOPNOTSUPP, libc::ERANGE, libc::ENOSPC];
+        assert!(known.into_iter().all(generic));
         let others = [libc::EBUSY, libc::EEXIST, libc::ENOMEM, libc::EPERM, libc::ENODEV];
         assert!(!others.into_iter().any(generic));
-        assert!(!is_native_unknown(&io::Error::other("of no number")));
+        assert!(!is_native_impossible(&io::Error::other("of no number")));
     }
 }

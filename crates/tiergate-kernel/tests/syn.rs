@@ -8,12 +8,12 @@ use network::policing::{POLICE, POLICER, PORT, addresses, connects, early, entry
 use network::{INTERFACE, Network, SERVER, SERVER_OTHER, SERVER_V6, flood};
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, TcpListener};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tiergate_core::early::bucket::Wanted;
 use tiergate_core::early::{Early, Entry};
-use tiergate_kernel::{BucketCounts, Service, Switches, SynGate};
+use tiergate_kernel::{BucketCounts, HttpGate, Service, Switches, SynGate};
 
 /// A program at the server's interface with these rules.
 fn gate(network: &Network, early: &Early, wanted: Wanted) -> SynGate {
@@ -258,6 +258,47 @@ fn rules_that_find_no_room_leave_the_former_ones_and_their_buckets() {
         50,
         "no token has come back"
     );
+}
+
+fn ip(words: &str) -> bool {
+    Command::new("ip").args(words.split(' ')).status().is_ok_and(|it| it.success())
+}
+
+/// As the one end of a veth in a cluster with jumbo frames: packets of the other may not fit into a page.
+#[test]
+fn where_the_driver_cannot_do_it_with_this_mtu_it_is_generic() {
+    let Some(network) = Network::start() else { return };
+    network.on_client(|| assert!(ip("link set out mtu 9000")));
+    let rules = early(vec![entry("0.0.0.0/0", Some(0), None)]);
+    let mut gate = gate(&network, &rules, wanted(0, 5, &[]));
+    assert_eq!(gate.interfaces().next().map(|it| it.1.name()), Some("generic"));
+    gate.switch(POLICE).expect("it is written");
+    let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    network.on_client(|| flood(&[[10, 81]], PORT, 100, &stop, &sent));
+    let [(None, BucketCounts { passed, dropped, .. })] = counts(&gate)[..] else {
+        panic!("one of all: {:?}", counts(&gate));
+    };
+    assert_eq!((passed, passed + dropped), (5, sent.into_inner()));
+}
+
+/// There it would pass all packets, as it passes all that it does not understand, and look as if it were in force.
+#[test]
+fn no_program_is_put_where_packets_have_no_ethernet_header() {
+    let Some(network) = Network::start() else { return };
+    network.on_server(|| {
+        if !ip("tuntap add dev flat mode tun") || !ip("link set flat up") {
+            return eprintln!("not tested: no tun interface can be made here");
+        }
+        let wanted =
+            "the program cannot be attached to flat: its packets have no Ethernet header, ";
+        let mut syn = SynGate::load().expect("it loads");
+        let mut http = HttpGate::load().expect("it loads");
+        for attached in [syn.attach("flat"), http.attach("flat")] {
+            let fault = attached.expect_err("it can read nothing there").to_string();
+            assert!(fault.starts_with(wanted), "{fault}");
+        }
+        assert_eq!((syn.interfaces().count(), http.interfaces().count()), (0, 0));
+    });
 }
 
 /// Not a test: what the next one runs and kills.

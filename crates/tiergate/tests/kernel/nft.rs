@@ -150,6 +150,21 @@ fn while_another_program_is_at_the_interface_nftables_polices() {
     assert_eq!(gateway.get(POLICED, ""), None, "still blocked");
 }
 
+/// A program would be there and read nothing: packets of a tunnel begin with the header of IP.
+#[test]
+fn where_packets_have_no_ethernet_header_nftables_polices() {
+    let Some(network) = Network::start() else { return };
+    let make = ["tuntap", "add", "dev", "flat", "mode", "tun"];
+    if !network.server_command(Path::new("ip")).args(make).status().is_ok_and(|it| it.success()) {
+        return eprintln!("not tested: no tun interface can be made here");
+    }
+    let gateway = Gateway::start(&network, &POLICY.replace("\"in\"", "\"flat\""));
+    eventually("nftables", || gateway.way() == "nftables");
+    let why = gateway.kernel()["not_ebpf"].as_str().unwrap_or_default().to_owned();
+    assert!(why.contains("flat: its packets have no Ethernet header"), "{why}");
+    assert_eq!(gateway.kernel()["fault"], Value::Null);
+}
+
 #[test]
 fn the_doctor_says_what_would_police() {
     let Some(_network) = Network::without_programs() else { return };
