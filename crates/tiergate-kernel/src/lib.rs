@@ -9,6 +9,7 @@
 //! | `keys` | keys of maps that programs share |
 //! | `steer` | connections steered to a foreign server's listeners, in a network namespace (sk_lookup) |
 //! | `syn` | SYN policing on an interface (XDP) |
+//! | `clock` | the clock that programs read |
 //! | `counts` | what is said of it, with or without a program |
 //! | `absent` | what stands for the program in a build without libbpf |
 //! | `buckets` | the buckets of a program |
@@ -25,6 +26,8 @@
 mod absent;
 #[cfg(feature = "load")]
 mod buckets;
+#[cfg(feature = "load")]
+mod clock;
 mod counts;
 mod fault;
 #[cfg(feature = "load")]

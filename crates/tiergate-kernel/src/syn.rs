@@ -1,6 +1,7 @@
 //! SYN policing: the program, its interfaces, and what is in its maps (`bpf/syn.bpf.c` has their layout).
 
 use crate::buckets::{self, Buckets, Slot};
+use crate::clock::now;
 use crate::counts::{BucketCounts, Lists, Service, Switches, SynCounts, Way};
 use crate::fault::Fault;
 use crate::keys::{NetworkKey, bytes, service_key, update};
@@ -309,11 +310,6 @@ fn listed(map: &MapHandle) -> Vec<(IpAddr, Duration)> {
         (!left.is_zero()).then(|| (IpAddr::from(client).to_canonical(), left))
     };
     map.keys().take(LISTED_MAX).filter_map(left).collect()
-}
-
-/// What `bpf_ktime_get_ns` reads.
-fn now() -> nix::Result<Duration> {
-    nix::time::ClockId::CLOCK_MONOTONIC.now().map(Duration::from)
 }
 
 fn rule_value(entry: &Entry, slots: &[u16]) -> [u8; 4] {

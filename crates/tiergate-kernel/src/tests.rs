@@ -2,7 +2,10 @@
 
 use crate::{Service, Switches, SynGate};
 use proptest::prelude::*;
+use std::net::IpAddr;
 use std::num::NonZero;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 use tiergate_core::admit::bucket::Rate;
 use tiergate_core::admit::policer::{Per, Settings, Share};
 use tiergate_core::early::bucket::{Bucket, PARTITIONS_MAX, Part, Wanted};
@@ -379,6 +382,42 @@ fn extension_headers_are_no_way_round() {
     for extensions in passed {
         assert!(passes(extensions, 0x02), "not understood: {extensions:?}");
     }
+}
+
+/// Not a test: what the next one runs.
+#[test]
+#[ignore = "the next test runs it"]
+fn child_that_blocks_for_a_moment() {
+    let mut gate = gate(vec![entry("0.0.0.0/0", None)], Wanted::default()).expect("it loads");
+    let switches = Switches { block: true, block_all: true, ..Switches::default() };
+    gate.switch(switches).expect("it is written");
+    let mut syn = syn();
+    syn[26..30].copy_from_slice(&[10, 66, 1, 1]);
+    let passes = || gate.try_packet(&syn, 1).expect("it runs").0;
+    assert!(passes());
+    let moment = Duration::from_millis(300);
+    gate.block(IpAddr::from([10, 66, 1, 1]), moment).expect("there is room");
+    assert!(!passes(), "it is blocked");
+    assert!(matches!(gate.lists().blocked[..], [(_, left)] if left <= moment));
+    std::thread::sleep(moment);
+    assert!(passes(), "it is blocked no more");
+}
+
+/// There the monotonic clock is not that of the programs.
+#[test]
+fn a_block_is_no_longer_in_a_time_namespace() {
+    let within = |words: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--time", "--monotonic", "5000", "--fork"]).args(words);
+        command.stdout(Stdio::null()).status().is_ok_and(|it| it.success())
+    };
+    if SynGate::load().is_err() || !within(&["true"]) {
+        return eprintln!("not tested: no program can be loaded, or no time namespace made");
+    }
+    let own = std::env::current_exe().expect("it runs");
+    let own = own.to_str().expect("a path of cargo's");
+    let name = "tests::child_that_blocks_for_a_moment";
+    assert!(within(&[own, "--exact", name, "--ignored"]), "see above");
 }
 
 /// A SYN to 10.0.0.2:80.
