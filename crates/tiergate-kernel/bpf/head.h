@@ -5,8 +5,9 @@
 #pragma once
 #include "types.h"
 
-/* How many bytes of the data are looked at; a longer path is matched by its begin. */
-#define TG_HEAD_MAX 80
+/* How many bytes of the data are looked at: what ends a path must be among them, since what comes last may say that its begin means nothing ("/.."). */
+#define TG_HEAD_MAX 240
+/* How many bytes of a path are compared; a longer one is matched by its begin. */
 #define TG_PATH_MAX 64
 
 enum tg_method { TG_GET = 1, TG_HEAD = 2, TG_POST = 4 };
@@ -25,7 +26,7 @@ TG_INLINE int tg_is_plain(__u8 byte)
 
 /*
  * Reads `len` bytes of a head, all TG_HEAD_MAX of which can be read; returns the method, or 0 if it is not to be judged.
- * Not judged are: other methods, other forms than a path, a path that is not in normal form or may not be ("//", "/.", %-encoding), and heads that end before the path does.
+ * Not judged are: other methods, other forms than a path, a path that is not in normal form or may not be ("//", "/.", %-encoding), and heads of which as much as is looked at ends before the path does.
  */
 TG_INLINE __u32 tg_request(const __u8 *head, __u32 len, struct tg_path_key *key)
 {
@@ -46,22 +47,26 @@ TG_INLINE __u32 tg_request(const __u8 *head, __u32 len, struct tg_path_key *key)
 	}
 	__u8 before = 0;
 	__u32 path_len = 0;
-	for (__u32 i = 0; i < TG_PATH_MAX; i++) {
+	for (__u32 i = 0;; i++) {
 		__u32 from = at + i;
-		if (from >= TG_HEAD_MAX || from >= len)
+		if (i >= TG_HEAD_MAX || from >= TG_HEAD_MAX || from >= len)
 			return 0;
 		__u8 byte = head[from];
 		if (i == 0 && byte != '/')
 			return 0;
 		if (byte == ' ' || byte == '?') {
-			key->path[i] = 0;
-			path_len = i + 1;
+			if (i < TG_PATH_MAX) {
+				key->path[i] = 0;
+				path_len = i + 1;
+			}
 			break;
 		}
 		if (!tg_is_plain(byte) || (before == '/' && (byte == '/' || byte == '.')))
 			return 0;
-		key->path[i] = byte;
-		path_len = i + 1;
+		if (i < TG_PATH_MAX) {
+			key->path[i] = byte;
+			path_len = i + 1;
+		}
 		before = byte;
 	}
 	key->prefix_len = 32 + 8 * path_len;

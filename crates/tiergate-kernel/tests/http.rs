@@ -151,6 +151,17 @@ fn what_is_refused_is_answered_and_never_seen() {
         assert!(answers[3..].iter().all(|it| it.as_deref() == Ok(REFUSED)), "{answers:?}");
         assert_eq!(server.requests() - before, 3);
         let asked = |head: &str| network.on_client(|| ask(&to, &[head]));
+        // Longer than what is compared. Where the path's end is not seen, it may be another one.
+        for (rest, wanted) in [
+            ("x".repeat(200), "429"),
+            ("x".repeat(200) + "?/../..", "429"),
+            ("x".repeat(70) + "/../../else", "200"),
+            ("x".repeat(70) + "/%2e%2e/%2e%2e/else", "200"),
+            ("x".repeat(250) + "/../../else", "200"),
+        ] {
+            let head = format!("GET /cgi/{rest} HTTP/1.1\r\nHost: x\r\n\r\n");
+            assert_eq!(status(&asked(&head)), wanted, "{head}");
+        }
         for (head, wanted) in [
             ("HEAD /cgi/y HTTP/1.1\r\nHost: x\r\n\r\n", "429"),
             ("GET /cgi/y?a=%20b HTTP/1.1\r\nHost: x\r\n\r\n", "429"),
