@@ -97,12 +97,19 @@ extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym;
 	} name SEC(".maps")
 
 MAP(BPF_MAP_TYPE_ARRAY, state, 1, __u32, struct tg_state);
-MAP(BPF_MAP_TYPE_HASH, services, 4096, struct tg_service, __u32);
 MAP(BPF_MAP_TYPE_ARRAY, buckets, TG_BUCKETS, __u32, struct tg_bucket);
 MAP(BPF_MAP_TYPE_ARRAY, answers, TG_BUCKETS, __u32, struct tg_answer);
 MAP(BPF_MAP_TYPE_PERCPU_ARRAY, counts, 1 + TG_BUCKETS, __u32, struct tg_count);
 MAP(BPF_MAP_TYPE_PERCPU_ARRAY, scratch, 1, __u32, struct tg_scratch);
 MAP(BPF_MAP_TYPE_LRU_HASH, refused, 65536, struct tg_flow, __u64);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, TG_SERVICES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct tg_service);
+	__type(value, __u32);
+} services SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);

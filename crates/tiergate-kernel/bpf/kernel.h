@@ -12,6 +12,9 @@ enum {
 	BPF_MAP_TYPE_SOCKMAP = 15,
 };
 enum { BPF_F_NO_PREALLOC = 1 };
+
+/* Addresses and ports of listeners: of the rules in force and of those that replace them. */
+#define TG_SERVICES (2 * 16384)
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 enum xdp_action { XDP_ABORTED, XDP_DROP, XDP_PASS };
 enum sk_action { SK_DROP, SK_PASS };

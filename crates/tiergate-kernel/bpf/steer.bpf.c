@@ -61,7 +61,8 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, TG_SERVICES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct tg_service);
 	__type(value, __u32);
 } services SEC(".maps");

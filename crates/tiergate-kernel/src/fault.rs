@@ -59,7 +59,7 @@ pub enum Fault {
         nftables: Box<Fault>,
     },
     /// A map cannot be changed or read.
-    #[error("the program's map {map}: {error}")]
+    #[error("the program's map {map}: {}", of_map(.error))]
     Map {
         /// Which.
         map: &'static str,
@@ -70,9 +70,19 @@ pub enum Fault {
 
 const NF_TABLES: &str = "Linux 5.12 or later with CONFIG_NF_TABLES_INET";
 
+/// E2BIG and ENOSPC, as maps of different kinds have it.
+fn of_map(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(7 | 28) => "the policy has more than it has room for".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
 fn explained(error: &io::Error, rights: &str, kernel: &str) -> String {
     match error.raw_os_error() {
         Some(1 | 13) => format!("{error}; it needs {rights}"),
+        // What libbpf says where it finds no types of the kernel.
+        Some(3) => "it needs /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF)".to_owned(),
         Some(22 | 93 | 95 | 97) => format!("{error}; it needs {kernel}"),
         _ => error.to_string(),
     }
@@ -92,6 +102,35 @@ pub(crate) fn io_error(error: libbpf_rs::Error) -> io::Error {
     match kind {
         libbpf_rs::ErrorKind::PermissionDenied => io::Error::from_raw_os_error(1),
         libbpf_rs::ErrorKind::InvalidInput => io::Error::from_raw_os_error(22),
-        _ => io::Error::other(format!("{error:#}")),
+        _ => {
+            // Of an error without another below it only the words are to be had.
+            let words = format!("{error:#}");
+            code(&words).map_or_else(|| io::Error::other(words), io::Error::from_raw_os_error)
+        }
+    }
+}
+
+/// The number that the system's words end with.
+#[cfg(feature = "load")]
+fn code(words: &str) -> Option<i32> {
+    words.strip_suffix(')')?.rsplit_once("(os error ")?.1.parse().ok()
+}
+
+#[cfg(all(test, feature = "load"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_says_is_put_into_words() {
+        let fault = |code| {
+            let error = io_error(libbpf_rs::Error::from_raw_os_error(code));
+            Fault::Load(error).to_string()
+        };
+        let without_types = "the kernel does not load the program: it needs /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF)";
+        assert_eq!(fault(libc::ESRCH), without_types);
+        assert!(fault(libc::EPERM).ends_with("; it needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"));
+        let error = io_error(libbpf_rs::Error::from_raw_os_error(libc::E2BIG));
+        let full = Fault::Map { map: "services", error }.to_string();
+        assert_eq!(full, "the program's map services: the policy has more than it has room for");
     }
 }

@@ -238,10 +238,11 @@ fn rules_that_find_no_room_leave_the_former_ones_and_their_buckets() {
     let mut gate = gate(&network, &rules, wanted(0, 50, &[]));
     gate.switch(POLICE).expect("it is written");
     let many = |number: u16| Service { listener: 0, local: (SERVER, 10_000 + number).into() };
-    let too_many: Vec<Service> = (0..5000).map(many).collect();
+    let too_many: Vec<Service> = (0..33_000).map(many).collect();
     for _ in 0..2 {
         let put = gate.put_in_force(&rules, &too_many, |_| Some(wanted(0, 7, &[])));
-        assert!(put.is_err(), "the map has 4096 places");
+        let fault = put.expect_err("the map has 32,768 places").to_string();
+        assert_eq!(fault, "the program's map services: the policy has more than it has room for");
     }
     let flood = |most| {
         let (stop, sent) = Default::default();
@@ -258,6 +259,11 @@ fn rules_that_find_no_room_leave_the_former_ones_and_their_buckets() {
         50,
         "no token has come back"
     );
+    // As many as there is room for, again and again: what is replaced is there until the next.
+    for _ in 0..3 {
+        let put = gate.put_in_force(&rules, &too_many[..16_384], |_| Some(wanted(0, 7, &[])));
+        put.expect("there is room for both");
+    }
 }
 
 fn ip(words: &str) -> bool {
