@@ -270,6 +270,72 @@ fn certificates_are_read_anew_by_a_reload() {
     assert_eq!(ask(&second).as_deref(), Some("GET /x"));
 }
 
+/// What would have a reader wait for ever, or read for ever, is refused at once; so is half a certificate.
+#[test]
+fn pipes_devices_and_halves_of_certificates_are_refused_by_a_reload() {
+    let origin = Origin::echo();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (certificate, listener) = certificate(folder.path(), "site");
+    let text = std::fs::read_to_string(&certificate).expect("just written");
+    let gateway = Gateway::start(&Policy { listener, ..Policy::of(&[origin.server()]) });
+    let refused = |said: &str| {
+        let (status, answer) = gateway.reload();
+        assert!(status == 422 && answer.contains(said), "{status}: {answer}");
+        std::fs::remove_file(&certificate).expect("our own folder");
+    };
+    std::fs::write(&certificate, &text[..text.len() / 2]).expect("our own folder");
+    refused("site.pem: not whole: its last part has no -----END line");
+    pipe(&certificate);
+    refused("site.pem: cannot be read: it is a pipe or a device, and must be a file");
+    std::os::unix::fs::symlink("/dev/zero", &certificate).expect("our own folder");
+    refused("site.pem: cannot be read: it is a pipe or a device, and must be a file");
+    std::fs::write(&certificate, &text).expect("our own folder");
+    assert_eq!(gateway.reload().0, 200);
+}
+
+fn pipe(path: impl AsRef<std::ffi::OsStr>) {
+    let made = std::process::Command::new("mkfifo").arg(path).status().expect("coreutils");
+    assert!(made.success());
+}
+
+/// A file system that does not answer, for which a pipe without a writer stands here.
+#[test]
+fn a_reload_that_waits_for_a_file_holds_up_nothing_else() {
+    let origin = Origin::echo();
+    for is_by_signal in [true, false] {
+        let mut gateway = Gateway::start_with(&marked(&origin, "x-one"), &["--watch"]);
+        std::fs::remove_file(&gateway.policy_path).expect("our own folder");
+        pipe(&gateway.policy_path);
+        let reload = "POST /reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
+        let mut admin = Client::connect(gateway.admin);
+        match is_by_signal {
+            true => gateway.process.signal(rustix::process::Signal::HUP),
+            false => admin.send(reload),
+        }
+        // Also what the watch does has begun then.
+        std::thread::sleep(Duration::from_millis(500));
+        // As many as there are threads, and more.
+        for _ in 0..20 {
+            assert_eq!(gateway.get("/refused").field("x-one"), Some("rule"));
+        }
+        assert_eq!(gateway.number("/config/generation"), 1);
+        gateway.drain();
+    }
+    // The file answers at last: what was asked for meanwhile is done.
+    let gateway = Gateway::start(&marked(&origin, "x-one"));
+    std::fs::remove_file(&gateway.policy_path).expect("our own folder");
+    pipe(&gateway.policy_path);
+    gateway.process.signal(rustix::process::Signal::HUP);
+    std::thread::sleep(Duration::from_millis(100));
+    gateway.process.signal(rustix::process::Signal::HUP);
+    for (generation, mark) in [(2, "x-two"), (3, "x-three")] {
+        let text = marked(&origin, mark).text(&[gateway.address], gateway.admin);
+        std::fs::write(&gateway.policy_path, text).expect("a reader waits");
+        eventually("it is done", || gateway.number("/config/generation") == generation);
+    }
+    assert_eq!(gateway.get("/refused").field("x-three"), Some("rule"));
+}
+
 #[test]
 fn listeners_come_and_go_with_reloads() {
     let origin = Origin::echo();

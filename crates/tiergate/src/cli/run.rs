@@ -132,7 +132,10 @@ async fn watch(process: &Arc<Process>, path: &Path) -> anyhow::Result<()> {
     while changes.recv().await.is_some() {
         tokio::time::sleep(SETTLE).await;
         while changes.try_recv().is_ok() {}
-        let now = config::sources(path).ok();
+        let file = path.to_owned();
+        // Not on this thread: a file may not answer.
+        let read = tokio::task::spawn_blocking(move || config::sources(&file).ok());
+        let now = read.await.ok().flatten();
         if now.is_some() && now != known {
             known = now;
             if let Err(fault) = follow(&mut watcher, &mut watched, known.as_ref()) {

@@ -4,9 +4,10 @@
 //! reads them again. Every database with `country.iso_code` or `autonomous_system_number` works:
 //! GeoLite2, GeoIP2, DB-IP, IPinfo's in that form.
 
-use crate::secrets::{Faults, NamedFile};
+use crate::secrets::{Faults, NamedFile, open_file};
 use maxminddb::{PathElement, Reader};
 use std::fmt;
+use std::io::Read;
 use std::net::IpAddr;
 
 /// Largest database: GeoIP2 City has 130 MB.
@@ -92,7 +93,9 @@ impl Database {
         if about.len() > FILE_LEN_MAX {
             return Err(format!("{shown} must have at most {FILE_LEN_MAX} bytes"));
         }
-        let content = std::fs::read(&file.path).map_err(unreadable)?;
+        let mut content = Vec::new();
+        let mut opened = open_file(&file.path).map_err(unreadable)?;
+        opened.read_to_end(&mut content).map_err(unreadable)?;
         let broken = |cause| format!("{shown} is no MaxMind database, or broken: {cause}");
         let reader = Reader::from_source(content).map_err(broken)?;
         // A malformed tree or record is found now, not by a request.

@@ -87,10 +87,10 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
                     let _ = sd_notify::notify(false, &[NotifyState::Reloading, now]);
                 }
                 reopen_log(&shared);
-                let process = process.clone();
-                // Not on this thread: compiling many rules takes milliseconds.
-                let _ = tokio::task::spawn_blocking(move || process.reload()).await;
-                let _ = sd_notify::notify(false, &[NotifyState::Ready]);
+                match reload(process, &mut signals).await {
+                    Reloaded::Ended => break,
+                    Reloaded::Done => drop(sd_notify::notify(false, &[NotifyState::Ready])),
+                }
             }
         }
     }
@@ -98,8 +98,7 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
         let _ = sd_notify::notify(false, &[NotifyState::Stopping]);
         lame_duck(&shared, &mut signals).await;
     }
-    process.listeners.lock().expect("no panic").let_go();
-    drain(&shared, &mut signals, is_succeeded).await;
+    drain(process, &mut signals, is_succeeded).await;
     // The last, because they serve what is drained. Another signal ends the wait for them: then they are killed with the runtime.
     let _ = end_workers.send(());
     loop {
@@ -145,6 +144,36 @@ async fn watchdog() {
     }
 }
 
+/// What became of a reload.
+enum Reloaded {
+    /// It is in force, or rejected.
+    Done,
+    /// It was not done when this process was asked to end.
+    Ended,
+}
+
+/// How long a reload takes until that is said: a file that does not answer, as on a server that is gone, is nothing that anybody sees.
+const RELOAD_LONG: Duration = Duration::from_secs(10);
+
+/// Reloads. What else is asked for meanwhile comes afterwards, except for the end, which waits for no file.
+async fn reload(process: &Arc<Process>, signals: &mut Signals) -> Reloaded {
+    let working = process.clone();
+    // Not on this thread: compiling many rules takes milliseconds, and a file may not answer at all.
+    let mut work = tokio::task::spawn_blocking(move || working.reload());
+    let tell = async {
+        tokio::time::sleep(RELOAD_LONG).await;
+        tracing::warn!(
+            "the reload is not done after {RELOAD_LONG:?}: do all files of the policy answer? The old policy is in force"
+        );
+        std::future::pending().await
+    };
+    tokio::select! {
+        _ = &mut work => Reloaded::Done,
+        () = signals.end(&process.shared) => Reloaded::Ended,
+        () = tell => Reloaded::Done,
+    }
+}
+
 /// What became of an attempt to start a successor.
 enum Handed {
     /// It serves.
@@ -158,7 +187,10 @@ enum Handed {
 /// Starts a successor that this process may leave its clients to.
 async fn hand_over(process: &Process, signals: &mut Signals) -> Handed {
     tracing::info!("starting a successor");
-    match upgrade::hand_over(process, signals.end(&process.shared)).await {
+    let handed = upgrade::hand_over(process, signals.end(&process.shared)).await;
+    // One was enough.
+    signals.is_to_upgrade = false;
+    match handed {
         Ok(Some(number)) => {
             tracing::info!(successor = number, "the successor serves");
             let _ = sd_notify::notify(false, &[NotifyState::MainPid(number)]);
@@ -193,10 +225,13 @@ fn reopen_log(shared: &Shared) {
 
 /// Takes no new connections and waits for the open ones, at most as long as the policy says; a second
 /// signal ends the wait. `is_first`: none has come yet, and the first is meant for the successor, too, as by `systemctl stop`.
-async fn drain(shared: &Shared, signals: &mut Signals, mut is_first: bool) {
+async fn drain(process: &Process, signals: &mut Signals, mut is_first: bool) {
+    let shared = &process.shared;
     let longest = shared.config.load().policy.timeouts.drain;
     tracing::info!("draining, at most {longest:?}");
     shared.drain();
+    // After that: a reload in these moments opens nothing any more.
+    process.listeners.lock().expect("no panic").let_go();
     let until = Instant::now() + longest;
     while shared.is_busy() && Instant::now() < until {
         tokio::select! {
@@ -297,6 +332,8 @@ pub(super) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     /// A reload was asked for while none could be done.
     is_to_reload: bool,
+    /// The same of an upgrade.
+    is_to_upgrade: bool,
 }
 
 impl Signals {
@@ -316,6 +353,7 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             is_to_reload: false,
+            is_to_upgrade: false,
         })
     }
 
@@ -329,14 +367,17 @@ impl Signals {
                     reopen_log(shared);
                     self.is_to_reload = true;
                 }
-                Signal::Upgrade => {}
+                Signal::Upgrade => self.is_to_upgrade = true,
             }
         }
     }
 
     async fn next(&mut self) -> Signal {
-        match std::mem::take(&mut self.is_to_reload) {
-            true => Signal::Reload,
+        if std::mem::take(&mut self.is_to_reload) {
+            return Signal::Reload;
+        }
+        match std::mem::take(&mut self.is_to_upgrade) {
+            true => Signal::Upgrade,
             false => self.received().await,
         }
     }

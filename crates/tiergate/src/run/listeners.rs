@@ -42,6 +42,19 @@ pub(super) struct Prepared {
     deferred: Vec<SocketAddr>,
 }
 
+/// Reads the certificates of a policy's listeners.
+///
+/// # Errors
+/// A certificate cannot be used.
+pub(super) fn in_force(policy: &Policy) -> anyhow::Result<HashMap<SocketAddr, InForce>> {
+    let read = |listener: &Listener| {
+        let address = listener.address;
+        let settings = InForce::new(listener.clone());
+        Ok((address, settings.with_context(|| format!("TLS on {address}"))?))
+    };
+    policy.listeners.iter().map(read).collect()
+}
+
 /// The open listeners.
 #[derive(Debug)]
 pub(super) struct Listeners {
@@ -68,17 +81,16 @@ impl Listeners {
         Listeners { shared, threads, open, inherited, had_quic, has_predecessor }
     }
 
-    /// Reads the certificates of a policy's listeners, and binds those that are not open yet.
+    /// Binds the listeners of a policy that are not open yet. `in_force`: as [`in_force`] has read them.
     ///
     /// # Errors
-    /// A certificate cannot be used, or an address cannot be bound.
-    pub(super) fn prepare(&mut self, policy: &Policy) -> anyhow::Result<Prepared> {
-        let (mut in_force, mut fresh, mut quic) = (HashMap::new(), HashMap::new(), HashMap::new());
-        for listener in &policy.listeners {
-            let address = listener.address;
-            let settings = InForce::new(listener.clone());
-            in_force.insert(address, settings.with_context(|| format!("TLS on {address}"))?);
-        }
+    /// An address cannot be bound.
+    pub(super) fn prepare(
+        &mut self,
+        policy: &Policy,
+        in_force: HashMap<SocketAddr, InForce>,
+    ) -> anyhow::Result<Prepared> {
+        let (mut fresh, mut quic) = (HashMap::new(), HashMap::new());
         for listener in &policy.listeners {
             let address = listener.address;
             if !self.open.contains_key(&address) {

@@ -85,7 +85,8 @@ where
     let has_predecessor = passed_on.predecessor.is_some();
     let mut listeners =
         Listeners::new(shared.clone(), orders, passed_on.listeners, has_predecessor);
-    let prepared = listeners.prepare(&shared.config.load().policy)?;
+    let in_force = listeners::in_force(&shared.config.load().policy)?;
+    let prepared = listeners.prepare(&shared.config.load().policy, in_force)?;
     if passed_on.predecessor.is_some() {
         // It serves until this process does: there is time to look up the names of servers.
         let pools = shared.config.load().pools.clone();
@@ -141,6 +142,8 @@ where
     if let Some(log) = &*shared.log.load() {
         log.flush(LOG_PATIENCE);
     }
+    // It waits for no file that a reload still reads.
+    runtime.shutdown_background();
     result
 }
 

@@ -1,6 +1,6 @@
 //! The process while it runs, and reloads: everything of a new configuration takes effect, or nothing.
 
-use super::listeners::Listeners;
+use super::listeners::{self, Listeners};
 use super::open_files;
 use crate::config::meant::{AccessLog, Policy};
 use crate::observe::access_log::Log;
@@ -40,7 +40,7 @@ pub struct Process {
     pub(super) names: Mutex<Names>,
     /// The socket of the admin listener, which the command line serves.
     pub admin: Option<TcpListener>,
-    /// Locked for the length of a reload, and for a moment at the end.
+    /// Locked for moments only: files are read meanwhile by nobody, since a file may not answer.
     pub(super) listeners: Mutex<Listeners>,
     /// Tells what depends on the configuration as a whole that it has changed.
     pub(super) generation: watch::Sender<u32>,
@@ -64,15 +64,21 @@ impl Process {
     }
 
     fn try_reload(&self) -> Result<u32, String> {
-        if self.shared.is_draining() || self.shared.has_succeeded() {
-            return Err("this process is on its way out, and loads no policy any more".to_owned());
-        }
-        let mut listeners = self.listeners.lock().expect("no reload panics");
         let mut names = self.names.lock().expect("no reload panics");
-        names.attempt(|names| self.put_in_force(names, &mut listeners))
+        self.must_stay()?;
+        names.attempt(|names| self.put_in_force(names))
     }
 
-    fn put_in_force(&self, names: &mut Names, listeners: &mut Listeners) -> Result<u32, String> {
+    /// # Errors
+    /// The process is on its way out.
+    fn must_stay(&self) -> Result<(), String> {
+        match self.shared.is_draining() || self.shared.has_succeeded() {
+            true => Err("this process is on its way out, and loads no policy any more".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn put_in_force(&self, names: &mut Names) -> Result<u32, String> {
         let former = self.shared.config.load_full();
         let mut policy = (self.source)(names)?;
         let observed = load_observed(&mut policy, self.observed.as_ref())?;
@@ -91,13 +97,19 @@ impl Process {
         warn(&policy);
         open_files::bound_connections(&mut policy);
         // All that can fail comes before anything changes.
-        let prepared = listeners.prepare(&policy).map_err(|error| format!("{error:#}"))?;
+        let in_force = listeners::in_force(&policy).map_err(|error| format!("{error:#}"))?;
+        let listeners = || self.listeners.lock().expect("no reload panics");
+        let prepared =
+            listeners().prepare(&policy, in_force).map_err(|error| format!("{error:#}"))?;
         let generation = former.generation + 1;
         let config = Config::new(policy, generation, Some(&former), &self.shared.counters)
             .map_err(|fault| fault.to_string())?;
         if config.policy.access_log != former.policy.access_log {
             open_log(&self.shared, &config.policy).map_err(|error| format!("{error:#}"))?;
         }
+        // Files may have taken their time, and what is opened now would be closed by nobody.
+        let mut listeners = listeners();
+        self.must_stay()?;
         self.shared.reconfigure(config);
         observe(&self.shared, observed);
         listeners.apply(prepared);

@@ -1,12 +1,13 @@
 //! Certificates and keys from PEM files.
 
 use super::error::TlsError;
+use crate::secrets::open_file;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{Error as RustlsError, InconsistentKeys};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 /// Loads a certificate chain and its key, and checks that they belong together.
@@ -49,7 +50,9 @@ pub(super) fn contents(file: &Path) -> Result<Vec<u8>, TlsError> {
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(file).map_err(|error| match error.kind() {
+    let mut content = Vec::new();
+    let read = open_file(file).and_then(|mut it| it.read_to_end(&mut content));
+    read.map(|_| content).map_err(|error| match error.kind() {
         ErrorKind::NotFound => TlsError::of(file, "not found; check the path"),
         ErrorKind::PermissionDenied => {
             TlsError::of(file, "permission denied; let this user read it")
@@ -66,7 +69,12 @@ pub(super) fn items<T: PemObject>(file: &Path) -> Result<(Vec<T>, Vec<u8>), TlsE
 }
 
 fn malformed(file: &Path, error: &pem::Error) -> TlsError {
-    let what = format!("not a PEM file ({error}); convert it, for example with openssl");
+    let what = match error {
+        pem::Error::MissingSectionEnd { .. } => {
+            "not whole: its last part has no -----END line; copy it once more".to_owned()
+        }
+        _ => format!("not a PEM file ({error}); convert it, for example with openssl"),
+    };
     TlsError::of(file, what)
 }
 
