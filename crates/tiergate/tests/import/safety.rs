@@ -53,6 +53,45 @@ fn lists(made: &Imported, heading: &str, note: &str) {
 const LESS: &str = "LESS SAFE than the original";
 const STRICTER: &str = "stricter than the original";
 
+/// Uploads that must not be run, and a private folder in a public one: nginx asks the longest prefix first, with what is in it.
+#[test]
+fn what_a_longer_path_refuses_no_other_location_lets_pass() {
+    let made = location(
+        "location ~ \\.php$ { proxy_pass http://php:1; }
+         location ~ \\.gif$ { return 410; }
+         location /up { location ~ \\.php$ { return 403; } location = /up/a.gif { proxy_pass http://a:1; }
+           location /up/deep { proxy_pass http://a:1; } location ^~ /up/firm { proxy_pass http://a:1; } proxy_pass http://a:1; }
+         location /up/run { proxy_pass http://a:1; }
+         location ^~ /static/ { proxy_pass http://a:1; location ~ \\.gif$ { return 404; } }
+         location /static/private/ { deny all; proxy_pass http://a:1; }
+         location /static/cgi { proxy_pass http://a:1; }",
+    );
+    for (path, answer) in [
+        ("/x.php", "its pool is php"),
+        ("/x.gif", "410"),
+        ("/up/x.php", "403"),
+        ("/up/x.gif", "410"),
+        ("/up/a.gif", "its pool is default"),
+        ("/up/x", "its pool is default"),
+        ("/up/deep/x.php", "403"),
+        ("/up/deep/x.gif", "410"),
+        ("/up/deep/x", "its pool is default"),
+        ("/up/firm/x.php", "its pool is php"),
+        ("/up/firm/x", "its pool is default"),
+        ("/up/run/x.php", "its pool is php"),
+        ("/up/run/x", "its pool is default"),
+        ("/static/x.php", "its pool is default"),
+        ("/static/x.gif", "404"),
+        ("/static/private/x", "403"),
+        ("/static/private/x.gif", "410"),
+        ("/static/cgi/x.php", "its pool is php"),
+        ("/static/cgi/x", "its pool is default"),
+    ] {
+        let said = said(&made, "192.0.2.1", "x", &format!("GET {path}"));
+        assert!(said.contains(answer), "{path}: no `{answer}` in\n{said}\n{}", made.policy);
+    }
+}
+
 #[test]
 fn a_listener_of_quic_speaks_http3() {
     let files = "ssl_certificate x.pem; ssl_certificate_key x.key;";

@@ -1,7 +1,7 @@
 //! `server` and `location`: listeners and rules, in an order in which the first rule that matches is what nginx would choose.
 //!
 //! Source: nginx.org, "How nginx processes a request" and `location`: a server by exact name, the longest `*.name`, the default one; in it
-//! `=`, the longest prefix if it is `^~`, regular expressions in order, else the longest prefix.
+//! `=`, the longest prefix if it is `^~`, regular expressions within the longest prefix, those of the server, in order, else the longest prefix.
 
 use super::super::draft::{Draft, From, Item, listed};
 use super::grammar::Directive;
@@ -147,7 +147,7 @@ impl Here<'_> {
         let Some(others) = self.rewritten(&block.block, &mut conditions) else {
             return self.keep_pools(&block.block);
         };
-        if !self.locations(&block.block, &conditions, inherited) {
+        if !self.locations(&block.block, &conditions, inherited, &[]) {
             let mut rule = self.rule(&conditions);
             rule.remark(
                 "refuse",
