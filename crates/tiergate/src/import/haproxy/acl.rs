@@ -129,6 +129,7 @@ pub(super) fn acl(words: &[String]) -> Result<Asked, String> {
             ("host" | "sni" | "client" | "destination" | "method", _) => {
                 return Err(format!("{way}: not of {key}"));
             }
+            (_, "str" | "beg" | "end") if base == "hdr" => values.extend(of_list(text, way)),
             (_, "str") => values.push(quoted(&literal(text))),
             (_, "beg") => values.push(quoted(&format!("{}*", literal(text)))),
             (_, "end") => values.push(quoted(&format!("**{}", literal(text)))),
@@ -141,6 +142,20 @@ pub(super) fn acl(words: &[String]) -> Result<Asked, String> {
         }
     }
     Ok(Asked::Term(Term { key, values }))
+}
+
+/// The patterns of a text in a list: `hdr` asks each of a field's values between commas, and rules ask all of it at once.
+fn of_list(text: &str, way: &str) -> Vec<String> {
+    let text = literal(text);
+    let (begins, ends) = (["", "**,", "**, "], ["", ",*"]);
+    let patterns: Vec<String> = match way {
+        "beg" => begins.iter().map(|it| format!("{it}{text}*")).collect(),
+        "end" => ends.iter().map(|it| format!("**{text}{it}")).collect(),
+        _ => {
+            begins.iter().flat_map(|begin| ends.map(|end| format!("{begin}{text}{end}"))).collect()
+        }
+    };
+    patterns.iter().map(|it| quoted(it)).collect()
 }
 
 /// A text as a regular expression that means it.

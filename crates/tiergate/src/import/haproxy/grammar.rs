@@ -3,6 +3,7 @@
 //! Source: HAProxy's configuration manual, §2.2 "Quoting and escaping"; written anew.
 
 use super::super::draft::{From, ImportFault};
+use std::collections::BTreeMap;
 
 /// Most lines: as many as any real file has.
 const LINES_MAX: usize = 200_000;
@@ -66,6 +67,7 @@ pub(super) fn read(
 ) -> Result<Vec<Section>, ImportFault> {
     let mut sections: Vec<Section> = Vec::new();
     let (mut whole, mut begin) = (String::new(), 1);
+    let mut set = BTreeMap::new();
     for (number, line) in (1..).zip(text.lines()) {
         if number > LINES_MAX {
             let message = format!("has more than {LINES_MAX} lines");
@@ -83,7 +85,8 @@ pub(super) fn read(
         whole += line;
         let said = std::mem::take(&mut whole);
         let from = From { file: file.to_owned(), line: begin, text: said.trim().to_owned() };
-        let words = words(&said, environment).map_err(|fault| from.fault(fault))?;
+        let known = |name: &str| set.get(name).cloned().unwrap_or_else(|| environment(name));
+        let words = words(&said, &known).map_err(|fault| from.fault(fault))?;
         let Some(first) = words.first() else { continue };
         if SECTIONS.contains(&first.as_str()) {
             let name = words.get(1).cloned().unwrap_or_default();
@@ -101,9 +104,33 @@ pub(super) fn read(
                 from.fault("must be in a section: global, defaults, frontend, backend or listen")
             );
         };
+        if section.kind == "global" {
+            sets(&words, environment, &mut set);
+        }
         section.lines.push(Line { words, from });
     }
     Ok(sections)
+}
+
+/// What a line of `global` sets in the environment, for the lines behind it.
+fn sets(
+    words: &[String],
+    environment: &dyn Fn(&str) -> Option<String>,
+    set: &mut BTreeMap<String, Option<String>>,
+) {
+    match words {
+        [how, name, value] if how == "setenv" => {
+            set.insert(name.clone(), Some(value.clone()));
+        }
+        [how, name, value] if how == "presetenv" => {
+            let known = set.get(name).cloned().unwrap_or_else(|| environment(name));
+            set.insert(name.clone(), known.or_else(|| Some(value.clone())));
+        }
+        [how, names @ ..] if how == "unsetenv" => {
+            set.extend(names.iter().map(|it| (it.clone(), None)));
+        }
+        _ => {}
+    }
 }
 
 /// The words of a line.
@@ -132,10 +159,20 @@ fn words(line: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Vec
                 {
                     name.push(it);
                 }
+                let mut otherwise = None;
+                if braced && letters.next_if_eq(&'-').is_some() {
+                    let text = std::iter::from_fn(|| letters.next_if(|it| *it != '}'));
+                    otherwise = Some(text.collect::<String>());
+                }
                 if braced && letters.next_if_eq(&'}').is_none() {
                     return Err("must close ${ with }".to_owned());
                 }
-                word += &environment(&name).unwrap_or_default();
+                // HAProxy takes an empty text, which would open `bind "${ADDRESS}:80"` to all the world.
+                word += &environment(&name).or(otherwise).ok_or_else(|| {
+                    format!(
+                        "uses ${name}, which is not set here: set it as it is for HAProxy's service"
+                    )
+                })?;
             }
             ('#', None) if !begun => break,
             (it, None) if it.is_whitespace() => {
@@ -168,6 +205,8 @@ mod tests {
         let words = |line| words(line, &of);
         assert_eq!(words("a  'b c' d\\ e # f").expect("right"), ["a", "b c", "d e"]);
         assert_eq!(words("x\"a:${PORT}\"'$PORT' \"\"").expect("right"), ["xa:80$PORT", ""]);
+        assert_eq!(words("\"${NO-1 2}:${PORT-1}\"").expect("right"), ["1 2:80"]);
+        assert!(words("\"$NO\"").is_err() && words("\"${NO}:1\"").is_err());
         assert!(words("a 'b").is_err() && words("a\\").is_err() && words("\"${A\"").is_err());
     }
 
@@ -178,5 +217,16 @@ mod tests {
         assert_eq!((list.len(), list[0].lines[0].from.line), (2, 3));
         assert_eq!(list[0].lines[0].words, ["bind", ":80", "ssl"]);
         assert_eq!(read("\nbind :80").expect_err("no section").line, 2);
+    }
+
+    #[test]
+    fn what_the_file_sets_is_known_behind_it() {
+        let of = |name: &str| (name == "GIVEN").then(|| "1".to_owned());
+        let read = |text| read(text, "f", &of);
+        let text = "global\n presetenv GIVEN 2\n presetenv NEW 3\n setenv LAST \"4$NEW\"\n\
+                    frontend f\n bind \"$GIVEN:$NEW:$LAST\"";
+        assert_eq!(read(text).expect("right")[1].lines[0].words, ["bind", "1:3:43"]);
+        let fault = read("global\n unsetenv GIVEN\nfrontend f\n bind \"$GIVEN:80\"");
+        assert_eq!(fault.expect_err("it is not set any more").line, 4);
     }
 }

@@ -180,6 +180,7 @@ impl Http {
             return;
         };
         let (mut exact, mut patterns, mut last, mut empty) = (Vec::new(), Vec::new(), None, None);
+        let mut is_cased = false;
         for line in &it.block {
             let entry = |matches| Entry {
                 matches,
@@ -195,10 +196,14 @@ impl Http {
                     None => draft.less_safe(&line.from, "regular expressions are for paths alone, so what this chooses gets the default: write a pattern with * and ? by hand"),
                 },
                 text => {
-                    let value = quoted(&literal(text.trim_start_matches('\\')));
-                    exact.push(entry(Some((key.clone(), value))));
+                    let text = literal(text.trim_start_matches('\\'));
+                    is_cased |= text.contains(|it: char| it.is_alphabetic());
+                    exact.push(entry(Some((key.clone(), quoted(&text)))));
                 }
             }
+        }
+        if is_cased && (key.contains('.') || key == "path") {
+            draft.note(&it.from, "nginx compares these texts without regard to case, and rules compare with it: add the other spellings that count");
         }
         // An empty text is a field that is not there, and rules can only ask whether one is.
         if empty.is_some()
