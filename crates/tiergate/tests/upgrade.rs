@@ -118,6 +118,43 @@ fn an_upgrade_with_lanes_loses_no_request_and_keeps_them() {
     eventually("the last ends when it is asked to", || has_gone(last.0));
 }
 
+/// A certificate may be renewed, and logs moved, after the successor has read and opened them; what says so goes to the process that everybody knows.
+#[test]
+fn what_is_asked_for_during_an_upgrade_is_done_by_the_successor() {
+    let origin = Origin::echo();
+    let marked = |mark: &str| {
+        let tables = format!(
+            "[[rule]]\npath = \"/refused\"\nrefuse = true\n[refusal]\nreason_header = \"{mark}\"\n"
+        );
+        Policy { tables, ..Policy::of(&[origin.server()]) }
+    };
+    let gateway = Gateway::start(&marked("x-one"));
+    let text = |mark| marked(mark).text(&[gateway.address], gateway.admin);
+    // The successor starts for as long as nobody writes the policy.
+    std::fs::remove_file(&gateway.policy_path).expect("our own folder");
+    let made = std::process::Command::new("mkfifo").arg(&gateway.policy_path).status();
+    assert!(made.expect("coreutils").success());
+    let process = gateway.process.id() as i32;
+    send(process, Signal::USR2);
+    eventually("it starts one", || gateway.log().contains("starting a successor"));
+    send(process, Signal::HUP);
+    std::thread::sleep(Duration::from_millis(200));
+    // Open for as long as the file takes its place, so that only the successor reads it.
+    let mut pipe = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&gateway.policy_path)
+        .expect("the successor reads it");
+    gateway.write_policy(&text("x-three"));
+    std::io::Write::write_all(&mut pipe, text("x-two").as_bytes()).expect("it reads");
+    drop(pipe);
+    eventually("it serves", || !successors(&gateway).is_empty());
+    let last = Last(successors(&gateway)[0]);
+    eventually("it has reloaded", || gateway.get("/refused").field("x-three").is_some());
+    eventually("the former has gone", || has_gone(process));
+    send(last.0, Signal::TERM);
+    eventually("it ends", || has_gone(last.0));
+}
+
 #[test]
 fn a_successor_that_cannot_start_changes_nothing() {
     let origin = Origin::echo();

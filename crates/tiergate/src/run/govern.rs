@@ -187,12 +187,14 @@ enum Handed {
 /// Starts a successor that this process may leave its clients to.
 async fn hand_over(process: &Process, signals: &mut Signals) -> Handed {
     tracing::info!("starting a successor");
+    signals.has_reopened = false;
     let handed = upgrade::hand_over(process, signals.end(&process.shared)).await;
-    // One was enough.
+    // Another one was meant for this start.
     signals.is_to_upgrade = false;
     match handed {
         Ok(Some(number)) => {
             tracing::info!(successor = number, "the successor serves");
+            signals.pass_on(number);
             let _ = sd_notify::notify(false, &[NotifyState::MainPid(number)]);
             process.shared.succeed();
             Handed::Over
@@ -334,6 +336,8 @@ pub(super) struct Signals {
     is_to_reload: bool,
     /// The same of an upgrade.
     is_to_upgrade: bool,
+    /// The access log was opened anew while something else was done.
+    has_reopened: bool,
 }
 
 impl Signals {
@@ -354,6 +358,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             is_to_reload: false,
             is_to_upgrade: false,
+            has_reopened: false,
         })
     }
 
@@ -362,13 +367,28 @@ impl Signals {
         loop {
             match self.received().await {
                 Signal::End => return,
-                Signal::Reopen => reopen_log(shared),
+                Signal::Reopen => {
+                    reopen_log(shared);
+                    self.has_reopened = true;
+                }
                 Signal::Reload => {
                     reopen_log(shared);
                     self.is_to_reload = true;
                 }
                 Signal::Upgrade => self.is_to_upgrade = true,
             }
+        }
+    }
+
+    /// Has a successor do what was asked of this process while that started: it may have read the files before they changed.
+    fn pass_on(&self, successor: u32) {
+        let signal = match (self.is_to_reload, self.has_reopened) {
+            (true, _) => rustix::process::Signal::HUP,
+            (false, true) => rustix::process::Signal::USR1,
+            (false, false) => return,
+        };
+        if let Some(successor) = rustix::process::Pid::from_raw(successor.cast_signed()) {
+            let _ = rustix::process::kill_process(successor, signal);
         }
     }
 
