@@ -63,6 +63,8 @@ fn what_a_longer_path_refuses_no_other_location_lets_pass() {
            location /up/deep { proxy_pass http://a:1; } location ^~ /up/firm { proxy_pass http://a:1; } proxy_pass http://a:1; }
          location /up/run { proxy_pass http://a:1; }
          location ^~ /static/ { proxy_pass http://a:1; location ~ \\.gif$ { return 404; } }
+         location ^~ /open/ { proxy_pass http://a:1; }
+         location /open/private/ { deny all; proxy_pass http://a:1; }
          location /static/private/ { deny all; proxy_pass http://a:1; }
          location /static/cgi { proxy_pass http://a:1; }",
     );
@@ -80,6 +82,8 @@ fn what_a_longer_path_refuses_no_other_location_lets_pass() {
         ("/up/firm/x", "pool = \"a-1\""),
         ("/up/run/x.php", "pool = \"default\""),
         ("/up/run/x", "pool = \"a-1\""),
+        ("/open/x.php", "pool = \"a-1\""),
+        ("/open/private/x", "refuse = true "),
         ("/static/x.php", "pool = \"a-1\""),
         ("/static/x.gif", "refuse = 404 "),
         ("/static/private/x", "refuse = true "),
