@@ -65,31 +65,38 @@ fn what_a_longer_path_refuses_no_other_location_lets_pass() {
          location ^~ /static/ { proxy_pass http://a:1; location ~ \\.gif$ { return 404; } }
          location ^~ /open/ { proxy_pass http://a:1; }
          location /open/private/ { deny all; proxy_pass http://a:1; }
+         location /bare { return 410; }
+         location /bare/ { proxy_pass http://a:1; }
+         location = /one/ { proxy_pass http://a:1; }
          location /static/private/ { deny all; proxy_pass http://a:1; }
          location /static/cgi { proxy_pass http://a:1; }",
     );
     for (path, answer) in [
-        ("/x.php", "pool = \"default\""),
+        ("/x.php", "pool = \"php-1\""),
         ("/x.gif", "refuse = 410 "),
         ("/up/x.php", "refuse = 403 "),
         ("/up/x.gif", "refuse = 410 "),
-        ("/up/a.gif", "pool = \"a-1\""),
-        ("/up/x", "pool = \"a-1\""),
+        ("/up/a.gif", "pool = \"default\""),
+        ("/up/x", "pool = \"default\""),
         ("/up/deep/x.php", "refuse = 403 "),
         ("/up/deep/x.gif", "refuse = 410 "),
-        ("/up/deep/x", "pool = \"a-1\""),
-        ("/up/firm/x.php", "pool = \"default\""),
-        ("/up/firm/x", "pool = \"a-1\""),
-        ("/up/run/x.php", "pool = \"default\""),
-        ("/up/run/x", "pool = \"a-1\""),
-        ("/open/x.php", "pool = \"a-1\""),
+        ("/up/deep/x", "pool = \"default\""),
+        ("/up/firm/x.php", "pool = \"php-1\""),
+        ("/up/firm/x", "pool = \"default\""),
+        ("/up/run/x.php", "pool = \"php-1\""),
+        ("/up/run/x", "pool = \"default\""),
+        ("/open/x.php", "pool = \"default\""),
         ("/open/private/x", "refuse = true "),
-        ("/static/x.php", "pool = \"a-1\""),
+        ("/bare", "refuse = 410 "),
+        ("/bare/", "pool = \"default\""),
+        ("/one", "refuse = { status = 301"),
+        ("/static", "refuse = { status = 301"),
+        ("/static/x.php", "pool = \"default\""),
         ("/static/x.gif", "refuse = 404 "),
         ("/static/private/x", "refuse = true "),
         ("/static/private/x.gif", "refuse = 410 "),
-        ("/static/cgi/x.php", "pool = \"default\""),
-        ("/static/cgi/x", "pool = \"a-1\""),
+        ("/static/cgi/x.php", "pool = \"php-1\""),
+        ("/static/cgi/x", "pool = \"default\""),
     ] {
         let said = said(&made, "192.0.2.1", "x", &format!("GET {path}"));
         let line = said.split("policy.toml:").nth(1).and_then(|it| it.split(')').next());

@@ -82,15 +82,13 @@ impl Here<'_> {
             }
         }
         rank(&mut locations);
-        let exact: Vec<&str> =
-            locations.iter().filter(|it| it.0 == EXACT).map(|it| it.2.argument(1)).collect();
         let expressions = locations.iter().filter(|it| it.0 == EXPRESSION);
         let beside = expressions.map(|(_, _, location)| Expression { location, inherited });
         let all: Vec<_> = beside.chain(after.iter().copied()).collect();
         let (mut is_whole, mut redirects) = (false, true);
         for (kind, _, it) in &locations {
             if *kind != EXACT && std::mem::take(&mut redirects) {
-                self.slashes(&locations, &exact, conditions);
+                self.slashes(&locations, conditions);
             }
             if is_whole {
                 // `location /` comes before expressions only with copies of them.
@@ -119,6 +117,9 @@ impl Here<'_> {
             };
             self.location(it, &own, inherited, after);
         }
+        if redirects {
+            self.slashes(&locations, conditions);
+        }
         is_whole
     }
 
@@ -136,14 +137,15 @@ impl Here<'_> {
         self.location(it, &own, inherited, &[]);
     }
 
-    /// nginx sends clients that leave out the slash at the end of a location's path there, if it proxies.
-    fn slashes(&mut self, locations: &[Ranked<'_>], exact: &[&str], conditions: &[Condition]) {
+    /// nginx sends clients that leave out the slash at the end of a location's path there, if it proxies and no other one has the path without it.
+    fn slashes(&mut self, locations: &[Ranked<'_>], conditions: &[Condition]) {
+        let paths = locations.iter().filter(|it| it.0 != EXPRESSION).map(|it| path_of(it.2));
         let conditions: Vec<_> = conditions.iter().filter(|it| it.0 != "path").cloned().collect();
-        for (_, _, it) in locations.iter().filter(|it| matches!(it.0, FIRM | EARLY | PREFIX)) {
+        for (_, _, it) in locations.iter().filter(|it| it.0 != EXPRESSION) {
             let path = path_of(it);
             let Some(short) = path.strip_suffix('/').filter(|it| !it.is_empty()) else { continue };
             let proxies = it.block.iter().any(|it| it.name == "proxy_pass");
-            if proxies && !exact.contains(&short) {
+            if proxies && !paths.clone().any(|it| it == short) {
                 let mut rule = self.rule(&conditions);
                 let from = From {
                     text: format!("{}, which redirects to its slash", it.from.text),
