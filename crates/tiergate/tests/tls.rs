@@ -323,7 +323,7 @@ fn errors_name_the_file_and_what_to_do() {
     says(complaint(&at("empty"), &one.key), &["empty: no certificate"]);
     says(complaint(&one.chain, &at("empty")), &["empty: no private key"]);
     fs::write(at("cut"), "-----BEGIN CERTIFICATE-----\nAAAA\n").unwrap();
-    says(complaint(&at("cut"), &one.key), &["cut: not a PEM file"]);
+    says(complaint(&at("cut"), &one.key), &["cut: not whole", "END"]);
     let rubbish = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     fs::write(at("rubbish"), rubbish).unwrap();
     says(complaint(&at("rubbish"), &one.key), &["rubbish", "cannot be used"]);

@@ -55,7 +55,7 @@ fn rules_that_cannot_be_written_leave_no_former_ones_in_force() {
     assert!(!programs.can_police(), "it is at no interface");
     assert!(!programs.is_elsewhere(&policy, &here(2)) && programs.is_elsewhere(&policy, &here(3)));
     // More addresses than the kernel's map has places.
-    let fault = put(&mut programs, 5000).expect_err("there is no room");
+    let fault = put(&mut programs, 40_000).expect_err("there is no room");
     assert!(matches!(fault, Fault::Map { .. }), "{fault}");
     assert!(!programs.has_rules(&settings) && !is_on(&programs));
     programs.switch(&settings, true).expect("nothing is done");
@@ -157,7 +157,7 @@ fn a_take_over_that_fails_half_way_leaves_nftables_and_nothing_else() {
         drop(other);
         // More addresses than the program's map has places; nftables has them.
         let many: Vec<IpAddr> =
-            (0..5000_u32).map(|it| IpAddr::from((0x0a00_0000 + it).to_be_bytes())).collect();
+            (0..40_000_u32).map(|it| IpAddr::from((0x0a00_0000 + it).to_be_bytes())).collect();
         let done = programs.mend(Orders { here: &many, ..orders }, clock::now());
         assert!(matches!(done, Some(Ok(()))), "{done:?}");
         assert!(programs.mechanism() == "nftables" && programs.can_police());
