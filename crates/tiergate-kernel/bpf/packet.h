@@ -68,7 +68,7 @@ struct tg_packet {
 	__u8 is_v6;
 	__u16 ip, tcp; /* where the headers begin */
 	__u16 tcp_len; /* length of the TCP header as it says, 20 to 60 */
-	__u16 data_len; /* bytes behind it, as the IP header says */
+	__u16 data_len; /* bytes behind it, as the IP header says; without meaning where that says 0 before a hop-by-hop header */
 	__u16 padding;
 };
 
@@ -160,6 +160,9 @@ TG_INLINE int tg_parse(const __u8 *data, const __u8 *end, struct tg_packet *out,
 		out->is_v6 = 1;
 		at = (const __u8 *)(ip + 1);
 		__u8 next = ip->protocol;
+		/* As of a jumbogram: the system takes all that is there, whatever the options say. */
+		if (extensions && next == TG_HOP_BY_HOP && !behind)
+			behind = 0xffff;
 		if (extensions && next != TG_TCP)
 			next = tg_behind_extensions(next, &at, end, &behind);
 		if (next != TG_TCP)

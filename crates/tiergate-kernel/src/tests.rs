@@ -201,7 +201,10 @@ fn expected(packet: &[u8]) -> Option<Packet> {
             out.local.copy_from_slice(&ip[24..40]);
             out.is_v6 = 1;
             let headers = extensions(ip)?;
-            let len = usize::from(word(at + 4)?);
+            let len = match (word(at + 4)?, ip[6]) {
+                (0, 0) => 0xffff,
+                (len, _) => usize::from(len),
+            };
             at += 40 + headers;
             len.checked_sub(headers)?
         }
@@ -262,7 +265,8 @@ pub(crate) fn nearly_right(random: &mut fastrand::Rng) -> Vec<u8> {
     } else {
         let (first, headers) = some_extensions(random);
         packet.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
-        packet.extend((headers.len() as u16 + behind).to_be_bytes());
+        let says = random.usize(..8) > 0;
+        packet.extend((u16::from(says) * (headers.len() as u16 + behind)).to_be_bytes());
         packet.extend([first, 64]);
         packet.extend((0..32).map(|_| random.u8(..)));
         packet.extend(headers);
@@ -343,9 +347,9 @@ fn the_program_drops_nothing_but_syns_to_its_service() {
 #[test]
 fn extension_headers_are_no_way_round() {
     let Some(gate) = gate(vec![entry("::/0", None)], Wanted::default()) else { return };
-    let passes = |extensions: &[(u8, [u8; 8])], flags: u8| {
+    let passes_of_length = |len: u8, extensions: &[(u8, [u8; 8])], flags: u8| {
         let mut packet = vec![0; 12];
-        packet.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 20 + 8 * extensions.len() as u8]);
+        packet.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, len]);
         packet.extend([extensions.first().map_or(6, |it| it.0), 64]);
         packet.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
         packet.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
@@ -356,6 +360,9 @@ fn extension_headers_are_no_way_round() {
         packet.extend([0x30, 0x39, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, flags]);
         packet.extend([0xff, 0xff, 0, 0, 0, 0]);
         gate.try_packet(&packet, 1).expect("it runs").0
+    };
+    let passes = |extensions: &[(u8, [u8; 8])], flags: u8| {
+        passes_of_length(20 + 8 * extensions.len() as u8, extensions, flags)
     };
     let plain = [0; 8];
     let dropped: [&[(u8, [u8; 8])]; 7] = [
@@ -382,6 +389,10 @@ fn extension_headers_are_no_way_round() {
     for extensions in passed {
         assert!(passes(extensions, 0x02), "not understood: {extensions:?}");
     }
+    // As of a jumbogram; the system looks for no option that says so.
+    assert!(!passes_of_length(0, &[(0, plain)], 0x02));
+    assert!(!passes_of_length(0, &[(0, plain), (60, plain)], 0x02));
+    assert!(passes_of_length(0, &[(60, plain)], 0x02), "the system drops it");
 }
 
 /// Not a test: what the next one runs.
