@@ -172,9 +172,9 @@ mutations: ## Puts faults into the schedulers, one at a time, and shows which pr
 	@scripts/mutations.py $(if $(ONLY),--only $(ONLY))
 
 .PHONY: properties
-properties: ## The schedulers' properties for 10,000 seeds each, and 10,000 new random sequences of each other property
+properties: ## The schedulers' properties for 10,000 seeds each, and new random sequences of the core's and the parsers': 10,000 of each that sets no number
 	TIERGATE_SEEDS=10000 $(CARGO) test --locked -p tiergate-core --test scheduling
-	PROPTEST_CASES=10000 $(CARGO) test --release --locked -p tiergate-core -p tiergate-wire --lib
+	PROPTEST_CASES=10000 $(CARGO) test --release --locked -p tiergate-core -p tiergate-wire
 
 .PHONY: lint
 lint: setup ## Formatting, circular dependencies, clippy
