@@ -9,9 +9,12 @@
 //!
 //! Source: the contrast is ours; what it is for is Eggert and Heidemann's background service (§4).
 
+mod turn;
+
 use crate::names::LaneId;
 use crate::time::Moment;
 use std::time::Duration;
+use turn::{Ends, Turn};
 
 /// How much longer the foreground may take because of the background, in ln.
 const TOLERATED: f64 = 0.06;
@@ -68,8 +71,7 @@ const ALARMED: f64 = 0.5;
 const FEW: u32 = 10;
 /// As what a request of the foreground counts that was refused or failed, in ln.
 const UNANSWERED: f64 = 1.0;
-/// Where the origin refuses one background request in so many, fewer may be in progress; after so many ends at once, else at the end of the turn.
-const REFUSED: u32 = 10;
+/// After so many ends of background requests it is looked at once how many the origin refused, else at the end of the turn.
 const ENDS: u32 = 8;
 /// Turns that are remembered, two pairs: requests that take longer do not count.
 const TURNS: usize = 4;
@@ -83,78 +85,6 @@ const VARIANCE_MIN: f64 = 1e-3;
 /// Seconds of work that a background request may be ahead of its bound: what outlasts it is paid for later.
 const CREDIT_MAX_S: f64 = 1.0;
 const DEBT_MAX_S: f64 = 600.0;
-
-/// One turn.
-#[derive(Clone, Copy, Debug)]
-struct Turn {
-    is_with: bool,
-    /// [`Moment::NEVER`]: there was none.
-    began: Moment,
-    /// Requests of the foreground that came in it and were answered, and the sum of what they took in ln, beside what is usual.
-    requests: u32,
-    sum: f64,
-    /// The same without [`WAY`].
-    raw: f64,
-    /// Background requests in progress, times seconds.
-    work: f64,
-    /// How long it lasted, once it is over.
-    lasted: f64,
-    /// How many of them might be.
-    bound: f64,
-}
-
-impl Turn {
-    const NONE: Turn = Turn {
-        is_with: false,
-        began: Moment::NEVER,
-        requests: 0,
-        sum: 0.0,
-        raw: 0.0,
-        work: 0.0,
-        lasted: 0.0,
-        bound: 0.0,
-    };
-
-    fn mean(&self) -> f64 {
-        self.sum / f64::from(self.requests.max(1))
-    }
-
-    /// Background requests in progress, on average.
-    fn present(&self) -> f64 {
-        self.work / self.lasted.max(1e-9)
-    }
-}
-
-/// How background requests ended in a turn.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ends {
-    count: u32,
-    refused: u32,
-    /// The flow of the first that ended, and of the first that was refused; whether there were others.
-    first: Option<u64>,
-    are_several: bool,
-    first_refused: Option<u64>,
-    are_several_refused: bool,
-    /// Whether something has come of it.
-    is_settled: bool,
-}
-
-impl Ends {
-    fn note(&mut self, flow: u64, refused: bool) {
-        self.count += 1;
-        self.are_several |= *self.first.get_or_insert(flow) != flow;
-        if refused {
-            self.refused += 1;
-            self.are_several_refused |= *self.first_refused.get_or_insert(flow) != flow;
-        }
-    }
-
-    /// A tenth was refused or more, and not of one flow beside others that were not.
-    fn says_too_many(&self) -> bool {
-        let is_general = self.are_several_refused || !self.are_several;
-        !self.is_settled && self.refused > 0 && self.refused * REFUSED >= self.count && is_general
-    }
-}
 
 /// What is known of one kind of requests.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,0 +1,78 @@
+//! A turn with the background or without it, and how background requests ended in one.
+
+use crate::time::Moment;
+
+/// Where the origin refuses one background request in so many, fewer may be in progress.
+const REFUSED: u32 = 10;
+
+/// One turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub(super) is_with: bool,
+    /// [`Moment::NEVER`]: there was none.
+    pub(super) began: Moment,
+    /// Requests of the foreground that came in it and were answered, and the sum of what they took in ln, beside what is usual.
+    pub(super) requests: u32,
+    pub(super) sum: f64,
+    /// The same without [`super::WAY`].
+    pub(super) raw: f64,
+    /// Background requests in progress, times seconds.
+    pub(super) work: f64,
+    /// How long it lasted, once it is over.
+    pub(super) lasted: f64,
+    /// How many of them might be.
+    pub(super) bound: f64,
+}
+
+impl Turn {
+    pub(super) const NONE: Turn = Turn {
+        is_with: false,
+        began: Moment::NEVER,
+        requests: 0,
+        sum: 0.0,
+        raw: 0.0,
+        work: 0.0,
+        lasted: 0.0,
+        bound: 0.0,
+    };
+
+    pub(super) fn mean(&self) -> f64 {
+        self.sum / f64::from(self.requests.max(1))
+    }
+
+    /// Background requests in progress, on average.
+    pub(super) fn present(&self) -> f64 {
+        self.work / self.lasted.max(1e-9)
+    }
+}
+
+/// How background requests ended in a turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ends {
+    pub(super) count: u32,
+    pub(super) refused: u32,
+    /// The flow of the first that ended, and of the first that was refused; whether there were others.
+    pub(super) first: Option<u64>,
+    pub(super) are_several: bool,
+    pub(super) first_refused: Option<u64>,
+    pub(super) are_several_refused: bool,
+    /// Whether something has come of it.
+    pub(super) is_settled: bool,
+}
+
+impl Ends {
+    pub(super) fn note(&mut self, flow: u64, refused: bool) {
+        self.count += 1;
+        self.are_several |= *self.first.get_or_insert(flow) != flow;
+        if refused {
+            self.refused += 1;
+            self.are_several_refused |= *self.first_refused.get_or_insert(flow) != flow;
+        }
+    }
+
+    /// A tenth was refused or more, and not of one flow beside others that were not.
+    pub(super) fn says_too_many(&self) -> bool {
+        let is_general = self.are_several_refused || !self.are_several;
+        !self.is_settled && self.refused > 0 && self.refused * REFUSED >= self.count && is_general
+    }
+}
