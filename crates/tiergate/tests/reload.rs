@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 use support::client::Client;
 use support::eventually;
@@ -298,6 +300,12 @@ fn pipe(path: impl AsRef<std::ffi::OsStr>) {
     assert!(made.success());
 }
 
+/// The end of a pipe that is written, if somebody reads the other.
+fn writer_of(pipe: &std::path::Path) -> Option<std::fs::File> {
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    std::fs::OpenOptions::new().write(true).custom_flags(nonblocking).open(pipe).ok()
+}
+
 /// A file system that does not answer, for which a pipe without a writer stands here.
 #[test]
 fn a_reload_that_waits_for_a_file_holds_up_nothing_else() {
@@ -326,11 +334,18 @@ fn a_reload_that_waits_for_a_file_holds_up_nothing_else() {
     std::fs::remove_file(&gateway.policy_path).expect("our own folder");
     pipe(&gateway.policy_path);
     gateway.process.signal(rustix::process::Signal::HUP);
-    std::thread::sleep(Duration::from_millis(100));
-    gateway.process.signal(rustix::process::Signal::HUP);
     for (generation, mark) in [(2, "x-two"), (3, "x-three")] {
+        let mut writer = None;
+        eventually("a reader waits", || {
+            writer = writer_of(&gateway.policy_path);
+            writer.is_some()
+        });
+        if generation == 2 {
+            // While the first is done.
+            gateway.process.signal(rustix::process::Signal::HUP);
+        }
         let text = marked(&origin, mark).text(&[gateway.address], gateway.admin);
-        std::fs::write(&gateway.policy_path, text).expect("a reader waits");
+        writer.expect("it is there").write_all(text.as_bytes()).expect("a reader waits");
         eventually("it is done", || gateway.number("/config/generation") == generation);
     }
     assert_eq!(gateway.get("/refused").field("x-three"), Some("rule"));
