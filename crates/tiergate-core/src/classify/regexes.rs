@@ -16,6 +16,9 @@ const CACHE_SIZE_MAX: usize = 4 << 20;
 
 /// A regular expression over a normalised path, found anywhere in it unless anchored by `^` and `$`.
 ///
+/// A path is bytes, and so `.` and `[^a]` match any byte: `^/a/.*$` takes `/a/%FF` too, as it does in servers whose expressions are PCRE's.
+/// `\w`, `\d`, `\s` and `(?i)` are those of ASCII. `(?u)` has what follows match characters.
+///
 /// Matching takes time linear in the path, whatever the expression: there is no backtracking, and
 /// hence neither look-around nor back-references.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,7 +45,13 @@ impl PathRegex {
                     let message = syntax.to_string();
                     let last = message.lines().last().unwrap_or_default();
                     let last = last.trim_start_matches("error: ");
-                    Fault::new(format!("must be a regular expression: {last}"))
+                    // Only `(?u)` allows what is beyond ASCII within classes and `(?i)`.
+                    let hint = if last.starts_with("Unicode not allowed") {
+                        " (it matches bytes; write (?u) before what is to match characters beyond ASCII)"
+                    } else {
+                        ""
+                    };
+                    Fault::new(format!("must be a regular expression: {last}{hint}"))
                 }
                 _ => Fault::new("needs too many states; repeat less often"),
             }
@@ -72,13 +81,13 @@ fn build(
     let config = Config::new()
         .match_kind(kind)
         .which_captures(WhichCaptures::Implicit)
-        // Paths are bytes.
         .utf8_empty(false)
         .nfa_size_limit(Some(states_size_max))
         .hybrid_cache_capacity(CACHE_SIZE_MAX);
     Regex::builder()
         .configure(config)
-        .syntax(syntax::Config::new().utf8(false))
+        // Paths are bytes.
+        .syntax(syntax::Config::new().utf8(false).unicode(false))
         .build_many(texts)
         .map_err(Box::new)
 }
@@ -152,11 +161,28 @@ mod tests {
             ("(", "must be a regular expression: unclosed group"),
             ("(?=a)", "must be a regular expression: look-around"),
             ("(a{1000}){1000}", "needs too many states"),
+            ("[é]", "must be a regular expression: Unicode not allowed here (it matches bytes"),
+            (r"\pL", "must be a regular expression: Unicode not allowed here (it matches bytes"),
             (&"a".repeat(1025), "must have at most 1024 bytes"),
         ] {
             let message = PathRegex::parse(text).unwrap_err().to_string();
             assert!(message.starts_with(fault), "{text}: {message}");
             assert!(!message.contains('\n'), "{message}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_utf_8_evade_no_expression() {
+        for (text, path, matches) in [
+            ("^/re/.*$", b"/re/\xff".as_slice(), true),
+            ("^/[^/]+/x$", b"/\xc0\xaf/x", true),
+            ("^/é.$", "/éa".as_bytes(), true),
+            ("(?u)(?i)^/É.$", "/éé".as_bytes(), true),
+            ("(?u)^/.$", b"/\xff", false),
+            (r"^/\w+$", "/é".as_bytes(), false),
+        ] {
+            let regex = PathRegex::parse(text).unwrap();
+            assert_eq!(regex.matches(path), matches, "{text} on {path:?}");
         }
     }
 

@@ -61,7 +61,8 @@ section! {
         /// Case-insensitive; `/.profile` has none.
         extension: Option<Vec<Matcher>> = any_of(EXTENSION).plain().optional("");
         /// A regular expression matches somewhere in the normalised path; anchor it with `^` and `$`. The
-        /// syntax is that of Rust's [regex](https://docs.rs/regex/latest/regex/#syntax); matching takes time
+        /// syntax is that of Rust's [regex](https://docs.rs/regex/latest/regex/#syntax), over bytes: `.` is any byte but a line
+        /// feed, `\w`, `\d`, `\s` and `(?i)` are those of ASCII, and `(?u)` has what follows match characters. Matching takes time
         /// linear in the path, so there are no look-arounds and no back-references. At most 1024 bytes, and
         /// 256 KiB when compiled.
         path_regex: Option<Vec<PathRegex>> = any_of(REGEX).plain().optional("");
