@@ -3,13 +3,14 @@
 use crate::buffers::Buffer;
 use crate::tcp_info;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tiergate_core::mark::Label;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 /// A client's connection: plain or through TLS.
@@ -51,9 +52,14 @@ pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
     /// Has the close of the connection be a reset.
     fn reset_at_close(&self);
 
-    /// Whether the end of our side must be said, as TLS wants it: a mere close would be no end.
-    fn says_goodbye(&self) -> bool {
-        false
+    /// Writes like [`AsyncWrite::poll_write_vectored`] what is the end of all that is written. Of it the last packet may stay here until our side is ended,
+    /// and then bears that end, too: one packet less, for both sides. Whoever calls this ends our side as soon as all is written.
+    fn poll_write_last(
+        &mut self,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(self).poll_write_vectored(context, slices)
     }
 }
 
@@ -88,6 +94,58 @@ impl ClientStream for TcpStream {
     fn reset_at_close(&self) {
         // Closing with a zero linger time sends a reset.
         let _ = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO));
+    }
+
+    fn poll_write_last(
+        &mut self,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
+        let send = |stream: &Self| {
+            Ok(sendmsg(stream, slices, &mut SendAncillaryBuffer::default(), flags)?)
+        };
+        loop {
+            ready!(self.poll_write_ready(context))?;
+            match self.try_io(Interest::WRITABLE, || send(self)) {
+                Err(fault) if fault.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+        }
+    }
+}
+
+/// A client's connection while it gets the last of what it gets: see [`ClientStream::poll_write_last`].
+#[derive(Debug)]
+pub struct Last<'s, S>(pub &'s mut S);
+
+impl<S: ClientStream> AsyncWrite for Last<'_, S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.0.poll_write_last(context, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.0.poll_write_last(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0).poll_shutdown(context)
     }
 }
 
@@ -190,5 +248,35 @@ impl<'b> Outgoing<'b> {
         self.first = &self.first[of_first..];
         self.second = &self.second[written - of_first..];
         Poll::Ready(Ok(written))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn the_last_packet_bears_the_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        let mut client = TcpStream::connect(address).await.expect("it listens");
+        let (mut server, _) = listener.accept().await.expect("it comes");
+        server.set_nodelay(true).expect("TCP");
+        let is_there = |client: &TcpStream| client.try_read(&mut [0; 1]).is_ok();
+        // As all that is not the last: on loopback it is there when the call returns.
+        server.write_all(b"1").await.expect("open");
+        client.readable().await.expect("open");
+        assert!(is_there(&client));
+        let mut outgoing = Outgoing::new(b"head", b"body");
+        let last = &mut Last(&mut server);
+        poll_fn(|context| outgoing.poll(last, context)).await.expect("open");
+        assert!(!is_there(&client), "it waits for the end");
+        server.shutdown().await.expect("open");
+        let mut read = Vec::new();
+        client.read_to_end(&mut read).await.expect("open");
+        assert_eq!(read, b"headbody");
     }
 }

@@ -192,8 +192,4 @@ impl ClientStream for TlsStream<TcpStream> {
     fn reset_at_close(&self) {
         self.get_ref().0.reset_at_close();
     }
-
-    fn says_goodbye(&self) -> bool {
-        true
-    }
 }

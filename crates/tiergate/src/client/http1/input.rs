@@ -4,7 +4,7 @@
 use crate::buffers::{self, Buffer};
 use crate::client::peer::Peer;
 use crate::clock;
-use crate::stream::{ClientStream, Outgoing, poll_fill, poll_fill_held};
+use crate::stream::{ClientStream, Last, Outgoing, poll_fill, poll_fill_held};
 use crate::timers::Timer;
 use std::io;
 use std::pin::Pin;
@@ -193,7 +193,7 @@ impl<S: ClientStream> Input<S> {
         }
     }
 
-    /// Writes two byte strings of ours, within `time`.
+    /// Writes two byte strings of ours, within `time`. `is_last`: our side is ended as soon as they are written.
     ///
     /// # Errors
     /// The connection broke, or the client took nothing for too long.
@@ -202,11 +202,16 @@ impl<S: ClientStream> Input<S> {
         first: &[u8],
         second: &[u8],
         time: Duration,
+        is_last: bool,
     ) -> io::Result<()> {
         self.timer.arm(time);
         let mut outgoing = Outgoing::new(first, second);
         let Input { io, timer, .. } = self;
-        timer.bound(|context| outgoing.poll(io, context)).await
+        let write = |context: &mut Context<'_>| match is_last {
+            true => outgoing.poll(&mut Last(io), context),
+            false => outgoing.poll(io, context),
+        };
+        timer.bound(write).await
     }
 
     /// Ends our side.

@@ -20,7 +20,7 @@ use crate::request::outbox::Outbox;
 use crate::request::record::Written;
 use crate::request::spool::Spool;
 use crate::respond;
-use crate::stream::{ClientStream, Outgoing};
+use crate::stream::{ClientStream, Last, Outgoing};
 use crate::timers::Timer;
 use crate::trace::ids::ToldId;
 use arrayvec::ArrayVec;
@@ -251,7 +251,7 @@ impl<S: ClientStream> Client for Http1<'_, S> {
 
     async fn invite_body(&mut self, facts: &RequestFacts, timeouts: &Timeouts) -> io::Result<()> {
         match self.input.received().len() == facts.head_len {
-            true => self.input.write(CONTINUE, &[], timeouts.write).await,
+            true => self.input.write(CONTINUE, &[], timeouts.write, false).await,
             false => Ok(()),
         }
     }
@@ -483,12 +483,19 @@ impl<S: ClientStream> Client for Http1<'_, S> {
     fn poll_write(
         &mut self,
         outbox: &mut Outbox,
-        _ends: Option<&AnswerBody>,
+        ends: Option<&AnswerBody>,
         time: Duration,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Fault>> {
+        // Not where each piece waits for its turn.
+        let is_last = ends.is_some() && !self.keep && outbox.allowed().is_none();
         let Input { io, timer, .. } = &mut self.input;
-        outbox.poll(io, || timer.arm(time), context).map_err(Fault::Client)
+        let taken = || timer.arm(time);
+        let written = match is_last {
+            true => outbox.poll(&mut Last(io), taken, context),
+            false => outbox.poll(io, taken, context),
+        };
+        written.map_err(Fault::Client)
     }
 
     fn delivered(&self) -> Option<Delivered> {
@@ -560,7 +567,7 @@ impl<S: ClientStream> Client for Http1<'_, S> {
             return;
         }
         let rest = refusal.template.uncopied_body(refusal.facts.head_only);
-        let written = self.input.write(&out, rest, timeouts.write).await;
+        let written = self.input.write(&out, rest, timeouts.write, !self.keep).await;
         buffers::keep_text(out);
         if written.is_err() {
             return;
@@ -605,7 +612,7 @@ impl<S: ClientStream> Client for Http1<'_, S> {
         self.spool = None;
         let mut out = buffers::text();
         respond::write_error(&mut out, status, why, id, head_only);
-        if self.input.write(&out, &[], timeouts.write).await.is_ok() {
+        if self.input.write(&out, &[], timeouts.write, true).await.is_ok() {
             self.next = Next::Linger;
         }
         buffers::keep_text(out);
