@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::io::Write;
+use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 use support::client::Client;
@@ -11,6 +11,7 @@ use support::gateway::{Gateway, Policy, Port, certificate};
 use support::load::{Habit, Load};
 use support::origin::{Origin, ok};
 use support::process::curl;
+use support::unanswering::Unanswering;
 
 /// Reloads of the long test: what the project promises.
 const RELOADS: usize = 20_000;
@@ -295,33 +296,73 @@ fn pipes_devices_and_halves_of_certificates_are_refused_by_a_reload() {
     assert_eq!(gateway.reload().0, 200);
 }
 
+/// A log or a policy that is a pipe would have a reload wait for ever, and a start, too.
+#[test]
+fn pipes_that_nobody_uses_hold_up_no_reload() {
+    let origin = Origin::echo();
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let gateway = Gateway::start(&marked(&origin, "x-one"));
+    let sound = marked(&origin, "x-two").text(&[gateway.address], gateway.admin);
+    let logging = format!("{sound}\n[access_log]\npath = {log:?}\n");
+    pipe(&log);
+    gateway.write_policy(&logging);
+    let (status, answer) = gateway.reload();
+    assert!(status == 422 && answer.contains("a pipe that nobody reads"), "{status}: {answer}");
+    // One that is read does.
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let reader = std::fs::File::options().read(true).custom_flags(nonblocking).open(&log);
+    assert_eq!(gateway.reload().0, 200);
+    assert_eq!(gateway.get("/refused").field("x-two"), Some("rule"));
+    let mut line = Vec::new();
+    let mut reader = reader.expect("our own pipe");
+    eventually("it is logged", || {
+        // The end of what is there is an error, as the gateway may write more.
+        let _ = reader.read_to_end(&mut line);
+        !line.is_empty()
+    });
+    drop(reader);
+    std::fs::remove_file(&gateway.policy_path).expect("our own folder");
+    pipe(&gateway.policy_path);
+    let (status, answer) = gateway.reload();
+    assert!(status == 422 && answer.contains("it is a pipe, and must be a file"), "{answer}");
+    std::fs::remove_file(&gateway.policy_path).expect("our own folder");
+    gateway.write_policy(&sound);
+    assert_eq!(gateway.reload().0, 200);
+}
+
+/// Whoever reloads is told what waits for the next start, and needs no log for that.
+#[test]
+fn the_answer_to_a_reload_says_what_needs_a_start() {
+    let origin = Origin::echo();
+    let gateway = Gateway::start(&marked(&origin, "x-one"));
+    let text = marked(&origin, "x-one").text(&[gateway.address], gateway.admin);
+    let admin = format!("admin = \"{}\"", gateway.admin);
+    assert!(text.contains(&admin), "{text}");
+    gateway.write_policy(&text.replace(&admin, "admin = false"));
+    let (status, answer) = gateway.reload();
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(answer, "configuration 2 is in force\nadmin takes effect at the next start\n");
+}
+
 fn pipe(path: impl AsRef<std::ffi::OsStr>) {
     let made = std::process::Command::new("mkfifo").arg(path).status().expect("coreutils");
     assert!(made.success());
 }
 
-/// The end of a pipe that is written, if somebody reads the other.
-fn writer_of(pipe: &std::path::Path) -> Option<std::fs::File> {
-    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    std::fs::OpenOptions::new().write(true).custom_flags(nonblocking).open(pipe).ok()
-}
-
-/// A file system that does not answer, for which a pipe without a writer stands here.
 #[test]
 fn a_reload_that_waits_for_a_file_holds_up_nothing_else() {
     let origin = Origin::echo();
     for is_by_signal in [true, false] {
         let mut gateway = Gateway::start_with(&marked(&origin, "x-one"), &["--watch"]);
-        std::fs::remove_file(&gateway.policy_path).expect("our own folder");
-        pipe(&gateway.policy_path);
+        let file = Unanswering::at(&gateway.policy_path);
         let reload = "POST /reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
         let mut admin = Client::connect(gateway.admin);
         match is_by_signal {
             true => gateway.process.signal(rustix::process::Signal::HUP),
             false => admin.send(reload),
         }
-        // Also what the watch does has begun then.
-        std::thread::sleep(Duration::from_millis(500));
+        eventually("it is read", || file.is_read());
         // As many as there are threads, and more.
         for _ in 0..20 {
             assert_eq!(gateway.get("/refused").field("x-one"), Some("rule"));
@@ -331,23 +372,17 @@ fn a_reload_that_waits_for_a_file_holds_up_nothing_else() {
     }
     // The file answers at last: what was asked for meanwhile is done.
     let gateway = Gateway::start(&marked(&origin, "x-one"));
-    std::fs::remove_file(&gateway.policy_path).expect("our own folder");
-    pipe(&gateway.policy_path);
+    let text = |mark| marked(&origin, mark).text(&[gateway.address], gateway.admin);
+    let first = Unanswering::at(&gateway.policy_path);
     gateway.process.signal(rustix::process::Signal::HUP);
-    for (generation, mark) in [(2, "x-two"), (3, "x-three")] {
-        let mut writer = None;
-        eventually("a reader waits", || {
-            writer = writer_of(&gateway.policy_path);
-            writer.is_some()
-        });
-        if generation == 2 {
-            // While the first is done.
-            gateway.process.signal(rustix::process::Signal::HUP);
-        }
-        let text = marked(&origin, mark).text(&[gateway.address], gateway.admin);
-        writer.expect("it is there").write_all(text.as_bytes()).expect("a reader waits");
-        eventually("it is done", || gateway.number("/config/generation") == generation);
-    }
+    eventually("it is read", || first.is_read());
+    gateway.process.signal(rustix::process::Signal::HUP);
+    let second = Unanswering::at(&gateway.policy_path);
+    first.answer(&text("x-two"));
+    eventually("the first is done", || gateway.number("/config/generation") == 2);
+    eventually("it is read", || second.is_read());
+    second.answer(&text("x-three"));
+    eventually("the second is done", || gateway.number("/config/generation") == 3);
     assert_eq!(gateway.get("/refused").field("x-three"), Some("rule"));
 }
 

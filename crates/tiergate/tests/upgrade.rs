@@ -12,6 +12,7 @@ use support::eventually;
 use support::gateway::{Gateway, Policy};
 use support::load::{Habit, Load};
 use support::origin::Origin;
+use support::unanswering::Unanswering;
 
 /// How often each of them happens: in CI less often than what the project promises, which `make upgrades` shows.
 fn times() -> usize {
@@ -131,22 +132,14 @@ fn what_is_asked_for_during_an_upgrade_is_done_by_the_successor() {
     let gateway = Gateway::start(&marked("x-one"));
     let text = |mark| marked(mark).text(&[gateway.address], gateway.admin);
     // The successor starts for as long as nobody writes the policy.
-    std::fs::remove_file(&gateway.policy_path).expect("our own folder");
-    let made = std::process::Command::new("mkfifo").arg(&gateway.policy_path).status();
-    assert!(made.expect("coreutils").success());
+    let policy = Unanswering::at(&gateway.policy_path);
     let process = gateway.process.id() as i32;
     send(process, Signal::USR2);
-    eventually("it starts one", || gateway.log().contains("starting a successor"));
+    eventually("the successor reads it", || policy.is_read());
     send(process, Signal::HUP);
     std::thread::sleep(Duration::from_millis(200));
-    // Open for as long as the file takes its place, so that only the successor reads it.
-    let mut pipe = std::fs::OpenOptions::new()
-        .write(true)
-        .open(&gateway.policy_path)
-        .expect("the successor reads it");
     gateway.write_policy(&text("x-three"));
-    std::io::Write::write_all(&mut pipe, text("x-two").as_bytes()).expect("it reads");
-    drop(pipe);
+    policy.answer(&text("x-two"));
     eventually("it serves", || !successors(&gateway).is_empty());
     let last = Last(successors(&gateway)[0]);
     eventually("it has reloaded", || gateway.get("/refused").field("x-three").is_some());

@@ -53,11 +53,11 @@ pub struct Options {
     observe: Option<PathBuf>,
 
     /// Where clients connect [default: 127.0.0.1:8080]
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "origin")]
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "origin", conflicts_with = "policy")]
     listen: Option<SocketAddr>,
 
     /// Where metrics and status are served [default: 127.0.0.1:8434]
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "origin")]
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "origin", conflicts_with = "policy")]
     admin: Option<SocketAddr>,
 
     /// Reload when the policy file or one that it includes changes (not when certificates, keys or other files do)
@@ -253,8 +253,10 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
             let process = reload.clone();
             Box::pin(async move {
                 let reloaded = tokio::task::spawn_blocking(move || process.reload()).await;
-                let generation = reloaded.map_err(|fault| fault.to_string())??;
-                Ok(format!("configuration {generation} is in force\n"))
+                let loaded = reloaded.map_err(|fault| fault.to_string())??;
+                let later = |key: &&str| format!("{key} takes effect at the next start\n");
+                let later: String = loaded.at_next_start.iter().map(later).collect();
+                Ok(format!("configuration {} is in force\n{later}", loaded.generation))
             })
         }),
     }

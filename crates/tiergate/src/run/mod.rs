@@ -13,7 +13,7 @@ mod threads;
 mod unused;
 mod upgrade;
 
-pub use process::{ObservedSource, Process, Source};
+pub use process::{Loaded, ObservedSource, Process, Source};
 
 use crate::config::meant::Policy;
 use crate::observe::counters::Counters;

@@ -29,6 +29,15 @@ pub struct ObservedSource {
     pub names: Arc<Mutex<Names>>,
 }
 
+/// What a reload has put in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// The number of the configuration.
+    pub generation: u32,
+    /// Keys that have changed, and take effect at the next start.
+    pub at_next_start: Vec<&'static str>,
+}
+
 /// The process while it runs.
 pub struct Process {
     /// What all connections share.
@@ -53,17 +62,22 @@ impl Process {
     ///
     /// # Errors
     /// What is wrong with the new configuration; nothing has changed then.
-    pub fn reload(&self) -> Result<u32, String> {
+    pub fn reload(&self) -> Result<Loaded, String> {
         let result = self.try_reload();
         match &result {
-            Ok(generation) => tracing::info!(generation, "configuration reloaded"),
+            Ok(Loaded { generation, at_next_start }) => {
+                for key in at_next_start {
+                    tracing::warn!("`{key}` takes effect at the next start");
+                }
+                tracing::info!(generation, "configuration reloaded");
+            }
             Err(fault) => tracing::error!("reload rejected, the old policy stays: {fault}"),
         }
         self.shared.counters.reloaded(result.as_ref().map(|_| ()).map_err(String::as_str));
         result
     }
 
-    fn try_reload(&self) -> Result<u32, String> {
+    fn try_reload(&self) -> Result<Loaded, String> {
         let mut names = self.names.lock().expect("no reload panics");
         self.must_stay()?;
         names.attempt(|names| self.put_in_force(names))
@@ -78,22 +92,11 @@ impl Process {
         }
     }
 
-    fn put_in_force(&self, names: &mut Names) -> Result<u32, String> {
+    fn put_in_force(&self, names: &mut Names) -> Result<Loaded, String> {
         let former = self.shared.config.load_full();
         let mut policy = (self.source)(names)?;
         let observed = load_observed(&mut policy, self.observed.as_ref())?;
-        if policy.threads != former.policy.threads {
-            tracing::warn!("`threads` takes effect at the next start");
-            policy.threads = former.policy.threads;
-        }
-        if policy.lanes != former.policy.lanes {
-            tracing::warn!("`lane` takes effect at the next start");
-            policy.lanes.clone_from(&former.policy.lanes);
-        }
-        if policy.admin != former.policy.admin {
-            tracing::warn!("`admin` takes effect at the next start");
-            policy.admin = former.policy.admin;
-        }
+        let at_next_start = keep_for_life(&mut policy, &former.policy);
         warn(&policy);
         open_files::bound_connections(&mut policy);
         // All that can fail comes before anything changes.
@@ -114,8 +117,26 @@ impl Process {
         observe(&self.shared, observed);
         listeners.apply(prepared);
         self.generation.send_replace(generation);
-        Ok(generation)
+        Ok(Loaded { generation, at_next_start })
     }
+}
+
+/// Leaves what a process has for as long as it lives as it was; the keys of which that is not what the policy says.
+fn keep_for_life(policy: &mut Policy, former: &Policy) -> Vec<&'static str> {
+    let mut kept = Vec::new();
+    if policy.threads != former.threads {
+        policy.threads = former.threads;
+        kept.push("threads");
+    }
+    if policy.lanes != former.lanes {
+        policy.lanes.clone_from(&former.lanes);
+        kept.push("lane");
+    }
+    if policy.admin != former.admin {
+        policy.admin = former.admin;
+        kept.push("admin");
+    }
+    kept
 }
 
 /// The policy that is to be observed, with its file: the one of `source`, or the whole of which `policy` is what is in force.

@@ -20,6 +20,7 @@ pub mod origin;
 pub mod process;
 pub mod servers;
 pub mod tls_origin;
+pub mod unanswering;
 
 use std::time::{Duration, Instant};
 

@@ -17,6 +17,8 @@ use super::format::Format;
 use super::strays::Strays;
 use crate::config::meant::AccessLog;
 use crate::observe::counters::Counters;
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, Write};
 use std::os::fd::AsFd;
@@ -212,12 +214,21 @@ impl Writer {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
+    let file = OpenOptions::new()
         .create(true)
         .append(true)
         // Client addresses are personal data: not for everyone on the machine.
         .mode(0o640)
+        // A pipe that nobody reads would have a start or a reload wait for ever.
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
         .open(path)
+        .map_err(|fault| match Errno::from_io_error(&fault) {
+            Some(Errno::NXIO) => io::Error::other("it is a socket, or a pipe that nobody reads"),
+            _ => fault,
+        })?;
+    // This thread may wait for the reader of a pipe.
+    fcntl_setfl(&file, OFlags::APPEND)?;
+    Ok(file)
 }
 
 #[cfg(test)]
