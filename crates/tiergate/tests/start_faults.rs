@@ -4,6 +4,7 @@ mod support;
 
 use serde_json::Value;
 use std::io::Write;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use support::gateway::{Port, certificate};
@@ -27,6 +28,7 @@ fn check_and_run_agree() {
     certificate(folder, "one");
     certificate(folder, "two");
     std::fs::write(folder.join("garbage.pem"), "no certificate\n").expect("our own folder");
+    let _socket = UnixListener::bind(folder.join("socket")).expect("our own folder");
     let port = Port::reserve();
     let at = port.address;
     let listener = format!("[[listener]]\naddress = \"{at}\"\n");
@@ -76,6 +78,22 @@ fn check_and_run_agree() {
             "access_log.path: . is a directory: name a file in it",
         ),
         (
+            format!("admin = false\n{ORIGIN}{listener}[access_log]\npath = \"./policy.toml\"\n"),
+            "policy.toml:7:8: access_log.path: ./policy.toml is the policy; name another file",
+        ),
+        (
+            format!("admin = false\n{ORIGIN}{listener}[access_log]\npath = \"socket\"\n"),
+            "access_log.path: socket is a socket: name a file",
+        ),
+        (
+            format!("admin = false\n{ORIGIN}[[listener]]\naddress = \"192.0.2.1:{}\"\n", at.port()),
+            "policy.toml:5:11: listener[1].address: 192.0.2.1 is none of this machine's addresses",
+        ),
+        (
+            format!("admin = \"192.0.2.1:{}\"\n{ORIGIN}{listener}", at.port()),
+            "policy.toml:1:9: admin: 192.0.2.1 is none of this machine's addresses",
+        ),
+        (
             format!("admin = \"{at}\"\n{ORIGIN}{listener}"),
             "policy.toml:1:9: admin: must be another address than that of the listener",
         ),
@@ -85,6 +103,13 @@ fn check_and_run_agree() {
                 at.port()
             ),
             "policy.toml:7:11: listener[2].address: another listener has",
+        ),
+        (
+            format!(
+                "admin = false\n{ORIGIN}{listener}[[listener]]\naddress = \"[::]:{}\"\n",
+                at.port()
+            ),
+            "policy.toml:7:11: listener[2].address: 127.0.0.1:",
         ),
         (
             format!("admin = false\n[origin]\nservers = [\"{at}\"]\n{listener}"),

@@ -34,8 +34,8 @@ pub struct Options {
     #[arg(long)]
     json: bool,
 
-    /// The policies are for another machine: do not look whether certificates and keys can be used here, the access log can be written, and processors can be
-    /// reserved
+    /// The policies are for another machine: do not look whether certificates and keys can be used here, the access log can be written, addresses are this
+    /// machine's, and processors can be reserved
     #[arg(long)]
     other_machine: bool,
 }

@@ -1,10 +1,13 @@
-//! Of `tiergate check`: files that a start opens, and that have to be right then: certificates, keys, the access log.
+//! Of `tiergate check`: what a start opens, and what has to be right then: certificates, keys, the access log, addresses.
 
 use crate::config::meant::Policy;
 use crate::config::{Fault, Step, place_of};
 use crate::tls;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// What a start would end with.
@@ -35,7 +38,54 @@ pub(super) fn faults(policy: &Policy) -> Vec<Fault> {
     if let Some(fault) = log.and_then(|path| unwritable(path)) {
         report(&[Step::Key("access_log"), Step::Key("path")], fault);
     }
+    for (steps, fault) in unbindable(policy) {
+        report(&steps, fault);
+    }
     faults
+}
+
+/// Addresses that no start can listen on here, whoever else does.
+fn unbindable(policy: &Policy) -> Vec<(Vec<Step>, String)> {
+    let listeners = policy.listeners.iter().enumerate().map(|(index, it)| {
+        let steps = vec![Step::Key("listener"), Step::Element(index), Step::Key("address")];
+        (steps, it.address, it.share_port)
+    });
+    let admin = policy.admin.map(|address| (vec![Step::Key("admin")], address, false));
+    let all: Vec<_> = listeners.chain(admin).collect();
+    let takes_both = std::fs::read_to_string("/proc/sys/net/ipv6/bindv6only")
+        .is_ok_and(|it| it.trim_ascii() == "0");
+    let mut faults = Vec::new();
+    for (index, (steps, address, shares)) in all.iter().enumerate() {
+        if is_foreign(*address) {
+            let ip = address.ip();
+            let fault =
+                format!("{ip} is none of this machine's addresses; `ip address` lists them");
+            faults.push((steps.clone(), fault));
+        }
+        let meets = |(_, other, other_shares): &&(Vec<Step>, SocketAddr, bool)| {
+            !(*shares && *other_shares)
+                && (takes_all(*address, *other) || takes_all(*other, *address))
+        };
+        if takes_both && let Some((_, other, _)) = all[..index].iter().find(meets) {
+            faults.push((
+                steps.clone(),
+                format!("{other} is listened on as well, and here [::] takes connections over IPv4, too (net.ipv6.bindv6only = 0); leave one out"),
+            ));
+        }
+    }
+    faults
+}
+
+/// Whether a socket for all addresses of IPv6 takes the connections of another for IPv4, where the system has it so.
+fn takes_all(all: SocketAddr, other: SocketAddr) -> bool {
+    let same_port = all.port() == other.port() && all.port() != 0;
+    same_port && all.is_ipv6() && all.ip().is_unspecified() && other.is_ipv4()
+}
+
+/// Whether it is an address of another machine.
+fn is_foreign(mut address: SocketAddr) -> bool {
+    address.set_port(0);
+    UdpSocket::bind(address).is_err_and(|fault| fault.kind() == ErrorKind::AddrNotAvailable)
 }
 
 /// Why nothing can be appended to a file, which need not be there yet.
@@ -43,6 +93,9 @@ fn unwritable(path: &Path) -> Option<String> {
     let shown = path.display();
     if path.is_dir() {
         return Some(format!("{shown} is a directory: name a file in it"));
+    }
+    if path.metadata().is_ok_and(|it| it.file_type().is_socket()) {
+        return Some(format!("{shown} is a socket: name a file"));
     }
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let (what, flags) = match path.exists() {

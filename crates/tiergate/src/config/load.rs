@@ -20,6 +20,7 @@ use crate::session::settings::Recognised;
 use crate::session::token::Secrets;
 use crate::tokens::Credentials;
 use std::collections::HashMap;
+use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -167,15 +168,30 @@ pub fn load_with(path: &Path, names: &mut Names) -> Result<Policy, ConfigError> 
     if !faults.is_empty() {
         return Err(ConfigError::Faults(at_files(path, &policy, faults)));
     }
+    let wrong = |steps: [Step; 2], message: String| {
+        let faults = vec![place_of(&policy.sources, &steps).fault(message)];
+        ConfigError::Faults(Errors { file: file_name.clone().into_owned(), faults, more: 0 })
+    };
+    let log = policy.access_log.as_ref().and_then(|it| it.path.as_ref());
+    if let Some(log) = log.filter(|log| is_source(log, &policy.sources)) {
+        let message = format!("{} is the policy; name another file", log.display());
+        return Err(wrong([Step::Key("access_log"), Step::Key("path")], message));
+    }
     if let Some(page) = &policy.refusal_page {
-        let read = read_text(page, PAGE_LEN_MAX).map_err(|fault| {
-            let at = place_of(&policy.sources, &[Step::Key("refusal"), Step::Key("page_html")]);
-            let faults = vec![at.fault(fault.to_string())];
-            ConfigError::Faults(Errors { file: file_name.into_owned(), faults, more: 0 })
-        });
-        policy.refusal.page_html = Some(read?);
+        let steps = [Step::Key("refusal"), Step::Key("page_html")];
+        let read = read_text(page, PAGE_LEN_MAX);
+        policy.refusal.page_html = Some(read.map_err(|fault| wrong(steps, fault.to_string()))?);
     }
     Ok(policy)
+}
+
+/// Whether a file is one of the policy's, by whatever name.
+fn is_source(path: &Path, sources: &Sources) -> bool {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    let is = |path: &PathBuf| {
+        sources.files.iter().any(|it| real(Path::new(&*it.name)).as_ref() == Some(path))
+    };
+    real(path).is_some_and(|it| is(&it))
 }
 
 /// The policy's file and those that it includes, as they are now, right or wrong.

@@ -11,12 +11,21 @@ const QUIET: &str = "h2=error";
 /// Lines that wait to be written, at most: half a megabyte or so.
 const LINES_MAX: usize = 4096;
 
+/// What TIERGATE_LOG may be.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
 static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
 
 /// Begins to log; the level is set by TIERGATE_LOG (error, warn, info, debug, trace), and by TIERGATE_LOG_FORMAT=json each line is an object. Lines are written for as long as the
 /// guard lives, and when it is dropped, for a second at most.
 pub fn start() -> WorkerGuard {
-    let level = std::env::var("TIERGATE_LOG").unwrap_or_else(|_| "info".into());
+    let wanted = std::env::var("TIERGATE_LOG").unwrap_or_default();
+    // A word that is no level would be the name of a module, and all others silent.
+    let level = match wanted.to_ascii_lowercase() {
+        it if LEVELS.contains(&&*it) => it,
+        it if it.contains('=') => it,
+        _ => "info".to_owned(),
+    };
     let filter = EnvFilter::try_new(format!("{QUIET},{level}"))
         .unwrap_or_else(|_| EnvFilter::new(format!("{QUIET},info")));
     let builder = NonBlockingBuilder::default().buffered_lines_limit(LINES_MAX).lossy(true);
@@ -31,6 +40,11 @@ pub fn start() -> WorkerGuard {
     }
     if !matches!(&*format, "" | "text" | "json") {
         tracing::warn!("TIERGATE_LOG_FORMAT must be text or json, got {format:?}: it is text");
+    }
+    if !wanted.is_empty() && level == "info" && !wanted.eq_ignore_ascii_case("info") {
+        tracing::warn!(
+            "TIERGATE_LOG must be error, warn, info, debug or trace, got {wanted:?}: it is info"
+        );
     }
     guard
 }
