@@ -93,6 +93,40 @@ impl Item {
         self.lines.is_empty()
     }
 
+    /// The key of a line.
+    fn key_at(&self, line: usize) -> &str {
+        self.lines[line].0.split(" = ").next().unwrap_or_default()
+    }
+
+    /// The value of a key, as TOML.
+    fn value(&self, key: &str) -> Option<&str> {
+        self.lines.iter().find_map(|(line, _)| line.strip_prefix(key)?.strip_prefix(" = "))
+    }
+
+    /// Whether requests that it lets pass are subject to a limit.
+    fn is_bounded(&self) -> bool {
+        let names = |key| self.value(key).is_some_and(|it| it.starts_with('"'));
+        names("police") || names("resource")
+    }
+
+    /// Takes listeners that are not there out of its condition. Whether it may match at all.
+    fn keep_listeners(&mut self, there: &[String]) -> bool {
+        let Some(at) = self.lines.iter().position(|(it, _)| it.starts_with("listener = ")) else {
+            return true;
+        };
+        let value = self.lines[at].0.split_once(" = ").map_or("", |(_, value)| value);
+        let named: Vec<String> = match serde_json::from_str(value) {
+            Ok(serde_json::Value::String(one)) => vec![one],
+            Ok(list) => serde_json::from_value(list).unwrap_or_default(),
+            Err(_) => return true,
+        };
+        let (kept, gone): (Vec<_>, Vec<_>) = named.into_iter().partition(|it| there.contains(it));
+        if !gone.is_empty() {
+            self.lines[at].0 = format!("listener = {}", listed(&kept));
+        }
+        !kept.is_empty()
+    }
+
     /// What is taken out of it because of a fault in this line, and how the policy compares then.
     fn without(&self, line: Option<usize>) -> (Compared, Without) {
         let Some(line) = line.filter(|_| self.head != "[[listener]]") else {
@@ -104,10 +138,14 @@ impl Item {
             };
             return (compared, Without::Table);
         };
+        let key = self.key_at(line);
         if !self.head.starts_with("[[") {
-            return (Compared::Otherwise, Without::Line(line));
+            let compared = match key {
+                "request_body_max" => Compared::LessSafe,
+                _ => Compared::Otherwise,
+            };
+            return (compared, Without::Line(line));
         }
-        let key = self.lines[line].0.split(" = ").next().unwrap_or_default();
         match (self.head, key) {
             ("[[rule]]", "police") => (Compared::LessSafe, Without::Line(line)),
             ("[[rule]]", "resource") => (Compared::LessSafe, Without::Line(line)),
@@ -120,16 +158,12 @@ impl Item {
             ("[[rule]]", "pool" | "class" | "deadline") if self.has("refuse") => {
                 (Compared::Otherwise, Without::Line(line))
             }
-            // Nothing comes by a listener that is not there.
-            ("[[rule]]", "listener") => (Compared::Otherwise, Without::Table),
             ("[[rule]]", _) if self.has("refuse") => {
                 let text = without_look_arounds(&self.lines[line].0);
                 let without = text.map(|text| Without::Part(line, text));
                 (Compared::Stricter, without.unwrap_or(Without::Line(line)))
             }
-            ("[[rule]]", _) if self.lines.iter().any(|(it, _)| it.starts_with("police = \"")) => {
-                (Compared::LessSafe, Without::Table)
-            }
+            ("[[rule]]", _) if self.is_bounded() => (Compared::LessSafe, Without::Table),
             ("[[policer]]", _) => (Compared::LessSafe, Without::Table),
             _ => (Compared::Otherwise, Without::Table),
         }
@@ -282,6 +316,10 @@ impl Draft {
                 continue;
             }
             let item = &mut self.items[index];
+            // Of a listener that is left out: below.
+            if item.head == "[[rule]]" && line.is_some_and(|it| item.key_at(it) == "listener") {
+                continue;
+            }
             let from = line.or((!item.lines.is_empty()).then_some(0));
             let from = from.map_or(String::new(), |line| item.lines[line].1.clone());
             if item.head == "[origin]" {
@@ -312,7 +350,19 @@ impl Draft {
                 self.notes.push(note);
             }
         }
-        self.items.retain(|item| !item.is_empty());
+        // Nothing comes by a listener that is not there, and what comes by the others a rule still decides.
+        let listeners = self.items.iter().filter(|it| it.head == "[[listener]]");
+        let names = listeners.flat_map(|it| ["address", "name"].map(|key| it.value(key)));
+        let there: Vec<String> =
+            names.flatten().filter_map(|it| serde_json::from_str(it).ok()).collect();
+        let are_named = self.items.iter().any(|it| it.has("listener"));
+        if there.is_empty() && are_named {
+            let message = "makes no policy: none of its listeners is valid here".to_owned();
+            return Err(ImportFault { file: file.to_owned(), line: 1, message });
+        }
+        self.items.retain_mut(|item| {
+            !item.is_empty() && (item.head != "[[rule]]" || item.keep_listeners(&there))
+        });
         Ok(())
     }
 
@@ -344,10 +394,11 @@ impl Draft {
     }
 }
 
-/// A text as TOML writes it.
+/// A text as TOML writes it: whole, because a pattern without its end is another one.
 pub(super) fn quoted(text: &str) -> String {
-    // Without controls, JSON and TOML write a text alike. `${` is written as such.
-    serde_json::Value::from(one_line(text).replace("${", "$${")).to_string()
+    // JSON and TOML write a text alike, but TOML escapes one control character more. `${` is written as such.
+    let text = serde_json::Value::from(text.replace("${", "$${")).to_string();
+    text.replace('\u{7f}', "\\u007f")
 }
 
 /// Texts as a list, or one alone.
@@ -387,4 +438,44 @@ pub(super) fn literal(text: &str) -> String {
 /// A text without controls, which TOML allows neither in comments nor in texts, and not too long.
 fn one_line(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(400).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_keeps_the_listeners_that_are_there() {
+        let from = From { file: "f".to_owned(), line: 1, text: "x".to_owned() };
+        let item = |head: &'static str, lines: &[(&str, &str)]| {
+            let mut item = Item::new(head);
+            for (key, value) in lines {
+                item.key(key, value, &from);
+            }
+            item
+        };
+        let mut draft = Draft::new("f");
+        draft.items = vec![
+            item("[[listener]]", &[("address", "\"0.0.0.0:80\"")]),
+            item("[[listener]]", &[("address", "\"127.0.0.1:80\"")]),
+            item("[origin]", &[("servers", "[\"127.0.0.1:81\"]")]),
+            item("[[class]]", &[("name", "\"default\"")]),
+            item(
+                "[[rule]]",
+                &[("listener", "[\"0.0.0.0:80\", \"127.0.0.1:80\"]"), ("refuse", "404")],
+            ),
+            item("[[rule]]", &[("listener", "\"127.0.0.1:80\""), ("refuse", "410")]),
+        ];
+        let policy = draft.finish("f").expect("one is valid").policy;
+        assert!(policy.contains("listener = \"0.0.0.0:80\" # f:1: x\nrefuse = 404"), "{policy}");
+        assert!(!policy.contains("refuse = 410"), "{policy}");
+    }
+
+    #[test]
+    fn texts_are_written_whole() {
+        let long = "a\u{7f}\n${x}".repeat(200);
+        let toml = format!("key = {}", quoted(&long));
+        let read: toml::Table = toml.parse().expect("TOML");
+        assert_eq!(read["key"].as_str(), Some(long.replace("${", "$${").as_str()));
+    }
 }
