@@ -3,6 +3,8 @@
 
 #[path = "import/by_hand.rs"]
 mod by_hand;
+#[path = "import/nginx_refusals.rs"]
+mod nginx_refusals;
 #[path = "import/safety.rs"]
 mod safety;
 mod support;

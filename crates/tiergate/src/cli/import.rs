@@ -68,7 +68,10 @@ fn included(first: &Path, pattern: &str) -> Result<Vec<(String, String)>, String
     let folder = first.parent().unwrap_or(Path::new(""));
     let pattern = folder.join(pattern).to_string_lossy().into_owned();
     let is_pattern = pattern.contains(['*', '?', '[']);
-    let paths = glob::glob(&pattern).map_err(|fault| format!("{pattern}: {}", fault.msg))?;
+    // As the shell and nginx do, hidden files are left out.
+    let options = glob::MatchOptions { require_literal_leading_dot: true, ..Default::default() };
+    let paths =
+        glob::glob_with(&pattern, options).map_err(|fault| format!("{pattern}: {}", fault.msg))?;
     let mut files = Vec::new();
     for path in paths.take(FILES_MAX) {
         let path = path.map_err(|fault| fault.to_string())?;

@@ -22,11 +22,15 @@ impl Here<'_> {
         inherited: &Inherited<'_>,
         serving: &Serving<'_>,
     ) {
-        if let Some(guard) = inherited.guard.filter(|_| !inherited.satisfy_any) {
-            self.refuse(conditions, &guard.from);
-            return self.draft.stricter(&guard.from, "clients are recognised by [[key]] and [token], and passwords are for the origin: refused until a rule lets pass what may");
+        for guard in &inherited.guards {
+            self.draft.stricter(&guard.from, "clients are recognised by [[key]] and [token], and passwords are for the origin: refused until a rule lets pass what may");
         }
-        for line in &inherited.access {
+        let guard = inherited.guards.first();
+        if let Some(guard) = guard.filter(|_| !inherited.satisfy_any) {
+            return self.refuse(conditions, &guard.from);
+        }
+        // No listener is a UNIX socket.
+        for line in inherited.access.iter().filter(|it| it.argument(0) != "unix:") {
             let who = line.argument(0);
             let client =
                 (who != "all").then(|| ("client".to_owned(), quoted(who), line.from.clone()));
@@ -46,11 +50,8 @@ impl Here<'_> {
                 return;
             }
         }
-        match inherited.guard {
-            Some(guard) => {
-                self.refuse(conditions, &guard.from);
-                self.draft.stricter(&guard.from, "clients are recognised by [[key]] and [token], and passwords are for the origin: refused until a rule lets pass what may");
-            }
+        match guard {
+            Some(guard) => self.refuse(conditions, &guard.from),
             None => self.admit(conditions, None, serving),
         }
     }

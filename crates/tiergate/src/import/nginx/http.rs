@@ -1,7 +1,8 @@
 //! What an `http` block says once for all of its servers: upstreams, zones, maps.
 
-use super::super::draft::{Draft, From, literal, name, quoted};
+use super::super::draft::{Draft, From, name};
 use super::grammar::Directive;
+use super::maps::Map;
 use std::collections::BTreeMap;
 
 /// An `upstream`, or the server that a `proxy_pass` names.
@@ -32,20 +33,6 @@ pub(super) struct Zone {
     pub(super) from: From,
 }
 
-/// A `map`: a condition of requests for each value.
-pub(super) struct Map {
-    pub(super) entries: Vec<Entry>,
-}
-
-/// An entry of a map, in the order in which the first that matches decides.
-#[derive(Clone, Debug)]
-pub(super) struct Entry {
-    /// A condition's key, `header.x-key`, and its value as TOML; `None`: every request.
-    pub(super) matches: Option<(String, String)>,
-    pub(super) value: String,
-    pub(super) from: From,
-}
-
 /// All of it.
 #[derive(Default)]
 pub(super) struct Http {
@@ -72,9 +59,18 @@ impl Http {
                 "limit_conn_zone" => {
                     let zone = it.option("zone").unwrap_or_default();
                     let zone = zone.split(':').next().unwrap_or_default().to_owned();
-                    http.connection_zones.insert(zone, !it.argument(0).contains("_addr"));
+                    let key = it.argument(0);
+                    if key.contains('$') && !key.contains("_addr") {
+                        draft.stricter(&it.from, "connections of all are counted together: write a [[resource]] for each");
+                    }
+                    http.connection_zones.insert(zone, !key.contains("_addr"));
                 }
-                "map" => http.map(it, draft),
+                "map" => {
+                    if let Some(map) = Map::read(it, draft) {
+                        let name = it.argument(1).trim_start_matches('$').to_owned();
+                        http.maps.insert(name, map);
+                    }
+                }
                 _ => {}
             }
         }
@@ -132,7 +128,7 @@ impl Http {
             draft.note(&it.from, &format!("weights {}: a request goes to the server with the fewest in progress, so a stronger one gets more by itself; for fixed parts write slots for each server", weights.join(", ")));
         }
         let called = it.argument(0).to_owned();
-        let upstream = Upstream { pool: name(&called), servers, from: it.from.clone() };
+        let upstream = Upstream { pool: self.free(&called), servers, from: it.from.clone() };
         if self.upstreams.insert(called, upstream).is_some() {
             draft.note(
                 &it.from,
@@ -171,57 +167,22 @@ impl Http {
         self.zones.insert(zone.to_owned(), Zone { per, rate, from: it.from.clone() });
     }
 
-    fn map(&mut self, it: &Directive, draft: &mut Draft) {
-        let Some(key) = key_of(it.argument(0)) else {
-            draft.note(
-                &it.from,
-                "no condition of rules for this variable: write rules by hand for what it decides",
-            );
-            return;
+    /// A name for the pool of an upstream or address, which no other has.
+    fn free(&self, target: &str) -> String {
+        let plain = name(target);
+        let taken = |it: &str| {
+            self.upstreams.iter().any(|(other, upstream)| other != target && upstream.pool == it)
         };
-        let (mut exact, mut patterns, mut last, mut empty) = (Vec::new(), Vec::new(), None, None);
-        let mut is_cased = false;
-        for line in &it.block {
-            let entry = |matches| Entry {
-                matches,
-                value: line.argument(0).to_owned(),
-                from: line.from.clone(),
-            };
-            match line.name.as_str() {
-                "default" => last = Some(entry(None)),
-                "hostnames" | "volatile" => {}
-                "" => empty = Some(entry(None)),
-                text if text.starts_with('~') => match pattern(&key, text) {
-                    Some(condition) => patterns.push(entry(Some(condition))),
-                    None => draft.less_safe(&line.from, "regular expressions are for paths alone, so what this chooses gets the default: write a pattern with * and ? by hand"),
-                },
-                text => {
-                    let text = literal(text.trim_start_matches('\\'));
-                    is_cased |= text.contains(|it: char| it.is_alphabetic());
-                    exact.push(entry(Some((key.clone(), quoted(&text)))));
-                }
-            }
-        }
-        if is_cased && (key.contains('.') || key == "path") {
-            draft.note(&it.from, "nginx compares these texts without regard to case, and rules compare with it: add the other spellings that count");
-        }
-        // An empty text is a field that is not there, and rules can only ask whether one is.
-        if empty.is_some()
-            && key.contains('.')
-            && let Some(last) = &mut last
-        {
-            last.matches = Some((key.clone(), "true".to_owned()));
-        }
-        // nginx asks for exact texts before regular expressions.
-        let entries = exact.into_iter().chain(patterns).chain(last).chain(empty).collect();
-        self.maps.insert(it.argument(1).trim_start_matches('$').to_owned(), Map { entries });
+        let numbered = (2..).map(|number| format!("{plain}-{number}"));
+        let mut all = std::iter::once(plain.clone()).chain(numbered);
+        all.find(|it| !taken(it)).expect("there is no last number")
     }
 
     /// The pool of an upstream or address, which is used from now on.
     pub(super) fn pool(&mut self, target: &str, from: &From) -> Option<String> {
         if !self.upstreams.contains_key(target) {
             let servers = vec![(address(target), from.clone())];
-            let upstream = Upstream { pool: name(target), servers, from: from.clone() };
+            let upstream = Upstream { pool: self.free(target), servers, from: from.clone() };
             self.upstreams.insert(target.to_owned(), upstream);
         }
         if !self.used.iter().any(|it| it == target) {
@@ -246,54 +207,4 @@ fn address(text: &str) -> String {
         true => text.to_owned(),
         false => format!("{text}:80"),
     }
-}
-
-/// The key of conditions that asks for what a variable has.
-pub(super) fn key_of(variable: &str) -> Option<String> {
-    let variable = variable.trim_start_matches('$').trim_matches(['{', '}']);
-    let named = |prefix: &str, key: &str| {
-        let name = variable.strip_prefix(prefix).filter(|it| !it.is_empty())?;
-        Some(format!(
-            "{key}.{}",
-            quoted(&name.replace('_', if key == "header" { "-" } else { "_" }))
-        ))
-    };
-    match variable {
-        "host" => Some("host".to_owned()),
-        // $request_uri has the query, which no rule sees as a text.
-        "uri" | "document_uri" => Some("path".to_owned()),
-        "request_method" => Some("method".to_owned()),
-        "http_host" => Some("host".to_owned()),
-        "remote_addr" => Some("client".to_owned()),
-        _ => named("http_", "header")
-            .or_else(|| named("cookie_", "cookie"))
-            .or_else(|| named("arg_", "query")),
-    }
-}
-
-/// The condition of a map's regular expression.
-fn pattern(key: &str, text: &str) -> Option<(String, String)> {
-    if key != "path" {
-        return Some((key.to_owned(), quoted(&plain_pattern(text)?)));
-    }
-    let text = text.strip_prefix('~')?;
-    let text = text.strip_prefix('*').map_or(text.to_owned(), |it| format!("(?i){it}"));
-    Some(("path_regex".to_owned(), quoted(&text)))
-}
-
-/// A regular expression of letters, anchors and `.*` as a pattern.
-fn plain_pattern(text: &str) -> Option<String> {
-    let text = text.strip_prefix('~').filter(|it| !it.starts_with('*'))?;
-    let (begin, text) = match text.strip_prefix('^') {
-        Some(text) => ("", text),
-        None => ("**", text),
-    };
-    let (text, end) = match text.strip_suffix('$') {
-        Some(text) => (text, ""),
-        None => (text, "**"),
-    };
-    let plain = text.chars().all(|it| {
-        it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '/' | ' ' | ':' | '=' | ',')
-    });
-    plain.then(|| format!("{begin}{text}{end}"))
 }

@@ -8,8 +8,10 @@ pub(super) struct Inherited<'d> {
     pub(super) limit_req: Vec<&'d Directive>,
     pub(super) limit_conn: Vec<&'d Directive>,
     pub(super) access: Vec<&'d Directive>,
-    /// What asks for a password or another's consent.
-    pub(super) guard: Option<&'d Directive>,
+    /// What asks for a password or another's consent: each kind for itself.
+    pub(super) guards: Vec<&'d Directive>,
+    /// What has it serve nginx's own requests only.
+    pub(super) internal: Option<&'d Directive>,
     /// Whether addresses that are allowed are not asked.
     pub(super) satisfy_any: bool,
     pub(super) status: Option<&'d Directive>,
@@ -23,14 +25,14 @@ impl<'d> Inherited<'d> {
             if own.is_empty() { outer.to_vec() } else { own }
         };
         let last = |name: &str| list.iter().rfind(|it| it.name == name);
-        let own = list.iter().filter(|it| GUARDS.contains(&it.name.as_str()));
-        let guard = own.fold(self.guard, |before, it| match it.argument(0) {
-            // Each kind is switched off for itself.
-            "off" => before.filter(|before| before.name != it.name),
-            _ => Some(it),
-        });
+        let mut guards = self.guards.clone();
+        for it in list.iter().filter(|it| GUARDS.contains(&it.name.as_str())) {
+            guards.retain(|before| before.name != it.name);
+            guards.extend((it.argument(0) != "off").then_some(it));
+        }
         Inherited {
-            guard,
+            guards,
+            internal: last("internal").or(self.internal),
             satisfy_any: last("satisfy").map_or(self.satisfy_any, |it| it.argument(0) == "any"),
             limit_req: of(&["limit_req"], &self.limit_req),
             limit_conn: of(&["limit_conn"], &self.limit_conn),

@@ -1,9 +1,11 @@
 //! `limit_req` and `limit_conn`: policers and resources.
 
-use super::super::draft::{From, Item, name, quoted};
+use super::super::draft::{From, Item, quoted};
+use super::asked::SEVERAL;
 use super::grammar::Directive;
-use super::http::{Entry, Per, Zone};
+use super::http::{Per, Zone};
 use super::inherited::Inherited;
+use super::maps::Entry;
 use super::server::{Condition, Here};
 
 impl Here<'_> {
@@ -29,13 +31,6 @@ impl Here<'_> {
         if burst < greatest {
             self.draft.stricter(&zone.from, &format!("bursts from {burst} to {greatest} of one zone, which has one bucket: the smaller counts for all"));
         }
-        let mode = if inherited.dry_run { "-dry-run" } else { "" };
-        let named = |value: &str| match value {
-            "" => name(&format!("{zone_name}-{burst}{mode}")),
-            // Each constant has a bucket of its own.
-            _ => name(&format!("{zone_name}-{burst}{mode}-{value}")),
-        };
-        let policer = named("");
         let pace = it.arguments.iter().any(|it| it == "nodelay");
         if burst > 0 && !pace {
             self.draft.note(&it.from, "without nodelay nginx delays what comes early: here it passes at once, and slots pace it");
@@ -44,10 +39,14 @@ impl Here<'_> {
             self.draft.note(&it.from, "refused by 429 instead of limit_req_status (503): clients and monitoring can tell them apart from overload");
         }
         let Per::Map(map) = &zone.per else {
-            self.policer(&policer, &zone, it, burst, inherited);
+            let policer = self.policer("", &zone, it, burst, inherited);
             return vec![(None, quoted(&policer), it.from.clone())];
         };
-        let entries = self.http.maps[map].entries.clone();
+        let map = &self.http.maps[map];
+        if map.is_inexact {
+            self.draft.less_safe(&zone.from, SEVERAL);
+        }
+        let entries = map.entries.clone();
         let mut list = Vec::new();
         for Entry { matches, value, from } in entries {
             let condition = matches.map(|(key, value)| (key, value, from.clone()));
@@ -57,16 +56,17 @@ impl Here<'_> {
                     list.push((condition, "false".to_owned(), from));
                     continue;
                 }
-                "$binary_remote_addr" | "$remote_addr" => (policer.clone(), Per::Client),
+                "$binary_remote_addr" | "$remote_addr" => ("", Per::Client),
                 it if it.contains('$') => {
                     self.draft.less_safe(&from, "counts each client's address instead of this: write per = \"flow\" and flow = … in the rule");
-                    (policer.clone(), Per::Client)
+                    ("", Per::Client)
                 }
-                it => (named(it), Per::All),
+                // Each constant has a bucket of its own.
+                it => (it, Per::All),
             };
             let zone = Zone { per: counted.1, ..zone.clone() };
-            self.policer(&counted.0, &zone, it, burst, inherited);
-            list.push((condition, quoted(&counted.0), from));
+            let policer = self.policer(counted.0, &zone, it, burst, inherited);
+            list.push((condition, quoted(&policer), from));
         }
         if list.last().is_none_or(|(condition, ..)| condition.is_some()) {
             list.push((None, "false".to_owned(), zone.from.clone()));
@@ -74,21 +74,28 @@ impl Here<'_> {
         list
     }
 
-    /// A policer, if it is not there yet.
+    /// The name of a policer, which is made if it is not there yet; `value`: of a map, if it counts by that.
     fn policer(
         &mut self,
-        called: &str,
+        value: &str,
         zone: &Zone,
         it: &Directive,
         burst: u64,
         inherited: &Inherited<'_>,
-    ) {
-        if self.servers.known.iter().any(|it| it == called) {
-            return;
+    ) -> String {
+        let mode = if inherited.dry_run { "-dry-run" } else { "" };
+        let zone_name = it.option("zone").unwrap_or_default();
+        let mut text = format!("{zone_name}-{burst}{mode}");
+        if !value.is_empty() {
+            text += &format!("-{value}");
         }
-        self.servers.known.push(called.to_owned());
+        let (called, is_new) =
+            self.servers.called(&format!("{zone_name} {burst}{mode} {value}"), &text);
+        if !is_new {
+            return called;
+        }
         let mut item = Item::new("[[policer]]");
-        item.key("name", quoted(called), &it.from);
+        item.key("name", quoted(&called), &it.from);
         item.key("rate", quoted(&zone.rate), &zone.from);
         // nginx lets `burst` more pass than the rate, and so one more at once.
         item.key("burst", burst.saturating_add(1), &it.from);
@@ -99,6 +106,7 @@ impl Here<'_> {
             item.key("mode", "\"observe\"", &it.from);
         }
         self.servers.policers.push(item);
+        called
     }
 
     /// The resource that a bound on the connections of all clients is.
@@ -118,9 +126,10 @@ impl Here<'_> {
         for it in &inherited.limit_conn {
             match self.http.connection_zones.get(it.argument(0)) {
                 Some(true) if found.is_none() => {
-                    let resource = name(&format!("{}-{pool}", it.argument(0)));
-                    if !self.servers.known.contains(&resource) {
-                        self.servers.known.push(resource.clone());
+                    let text = format!("{}-{pool}", it.argument(0));
+                    let (resource, is_new) =
+                        self.servers.called(&format!("{} {pool} slots", it.argument(0)), &text);
+                    if is_new {
                         let mut item = Item::new("[[resource]]");
                         item.key("name", quoted(&resource), &it.from);
                         let (least, most) = self.http.connections[it.argument(0)];

@@ -1,10 +1,14 @@
-//! `listen` and `ssl_…`: the listeners.
+//! `listen` and `ssl_…`: the listeners, and which connections come to which servers.
+//!
+//! Source: nginx.org, "How nginx processes a request": the servers of an address are those that listen at it, and of all addresses those
+//! that say so; the first of them is the default one there, unless another says that it is.
 
 use super::super::draft::{Draft, From, Item, quoted};
 use super::grammar::Directive;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
-/// A listener in the making: what the servers of an address say together.
+/// A listener in the making: what the servers of its addresses say together.
 struct Socket {
     from: From,
     /// What says that it speaks TLS.
@@ -28,11 +32,38 @@ struct Client {
     from: From,
 }
 
-/// The listeners, and which of them each server has.
+/// What a server says of TLS.
+struct Tls {
+    certificates: Vec<(String, String)>,
+    client: Option<Client>,
+    /// What says that all of its addresses speak it.
+    is_on: bool,
+}
+
+/// The connections to an address.
+pub(super) struct Place {
+    pub(super) address: SocketAddr,
+    /// The listener that takes them: that of all addresses, if there is one.
+    pub(super) listener: SocketAddr,
+    /// The servers, in the order of the file.
+    pub(super) servers: Vec<usize>,
+    /// The server of hosts that none of them is called.
+    pub(super) default: usize,
+    /// What of it could not be taken over: it refuses everything.
+    pub(super) closed: Option<From>,
+    pub(super) from: From,
+    tls: Option<From>,
+    quic: Option<From>,
+    proxied: Option<From>,
+    is_default_said: bool,
+    /// How many of the servers are for TCP, and how many for QUIC.
+    by: [Vec<usize>; 2],
+}
+
+/// The listeners, and which servers each has.
 pub(super) struct Listeners {
     pub(super) items: Vec<Item>,
-    /// For each server; without any it is not written.
-    pub(super) addresses: Vec<Vec<String>>,
+    pub(super) places: Vec<Place>,
     /// For each server what of its TLS could not be taken over: it refuses everything.
     pub(super) closed: Vec<Option<From>>,
 }
@@ -43,34 +74,203 @@ pub(super) fn listeners(
     outer: &[Directive],
     draft: &mut Draft,
 ) -> Listeners {
-    let mut sockets: BTreeMap<String, Socket> = BTreeMap::new();
-    let (mut addresses, mut closed) = (Vec::new(), Vec::new());
-    for block in blocks {
-        let (list, refuses) = server(block, outer, &mut sockets, draft);
-        addresses.push(list);
+    let (mut said, mut closed, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    let ports: Vec<u16> = blocks.iter().flat_map(|it| ports(it)).collect();
+    for (index, block) in blocks.iter().enumerate() {
+        let (tls, refuses) = tls(block, outer, draft);
+        listen(index, block, tls.is_on, &mut places, &ports, draft);
+        said.push(tls);
         closed.push(refuses);
     }
-    let mut items = Vec::new();
-    sockets.retain(|address, socket| match socket.item(address, draft) {
-        Some(item) => {
-            items.push(item);
-            true
+    let mut places = taken(places, draft);
+    let mut sockets: BTreeMap<SocketAddr, Socket> = BTreeMap::new();
+    // What a listener speaks says the place that has its address.
+    places.sort_by_key(|it| it.address != it.listener);
+    for place in &mut places {
+        let socket = sockets.entry(place.listener).or_insert_with(|| Socket::new(place));
+        if place.tls.is_some() != socket.tls.is_some() {
+            draft.stricter(&place.from, "the listener of all addresses takes these connections, and only one of the two speaks TLS: they are refused until this address has a port of its own");
+            place.closed = Some(place.from.clone());
+            continue;
         }
-        None => false,
+        for index in &place.servers {
+            socket.share(&said[*index], &mut closed[*index], draft);
+        }
+    }
+    let mut items = Vec::new();
+    sockets.retain(|address, socket| {
+        let item = socket.item(&address.to_string(), draft);
+        let is_written = item.is_some();
+        items.extend(item);
+        is_written
     });
-    for (list, block) in addresses.iter_mut().zip(blocks) {
-        list.retain(|it| sockets.contains_key(it));
-        if list.is_empty() {
+    places.retain(|it| sockets.contains_key(&it.listener));
+    for (index, block) in blocks.iter().enumerate() {
+        if places.iter().all(|it| !it.servers.contains(&index)) {
             draft.stricter(
                 &block.from,
                 "no listener of this server could be taken over, so it is not written",
             );
         }
     }
-    Listeners { items, addresses, closed }
+    Listeners { items, places, closed }
+}
+
+/// Adds a server to the places at which it listens.
+fn listen(
+    index: usize,
+    block: &Directive,
+    has_tls: bool,
+    places: &mut Vec<Place>,
+    ports: &[u16],
+    draft: &mut Draft,
+) {
+    let mut join = |address: SocketAddr, from: &From, words: &[String]| {
+        let has = |word: &str| words.iter().any(|it| it == word);
+        let given = |is: bool| is.then(|| from.clone());
+        let place = match places.iter().position(|it| it.address == address) {
+            Some(at) => &mut places[at],
+            None => {
+                places.push(Place::new(address, index, from));
+                places.last_mut().expect("it was just put there")
+            }
+        };
+        if !place.servers.contains(&index) {
+            place.servers.push(index);
+        }
+        place.by[usize::from(has("quic"))].push(index);
+        // The first that says so; nginx refuses a second.
+        if (has("default_server") || has("default")) && !place.is_default_said {
+            (place.default, place.is_default_said) = (index, true);
+        }
+        place.tls = place.tls.take().or(given(has("ssl") || has("quic") || has_tls));
+        place.quic = place.quic.take().or(given(has("quic")));
+        place.proxied = place.proxied.take().or(given(has("proxy_protocol")));
+        if has("ipv6only=off") {
+            draft.stricter(from, "whether it takes IPv4 clients, too, the system decides: write a listener for 0.0.0.0");
+        }
+    };
+    let lines: Vec<_> = block.block.iter().filter(|it| it.name == "listen").collect();
+    let found: Vec<_> = lines.iter().map(|line| (address(line), line)).collect();
+    for (address, line) in &found {
+        if let Ok(address) = address {
+            join(*address, &line.from, &line.arguments);
+        }
+    }
+    if lines.is_empty() {
+        join(SocketAddr::from(([0, 0, 0, 0], 80)), &block.from, &[]);
+    }
+    for (address, line) in found {
+        match address {
+            Ok(_) => {}
+            Err(NoAddress::Unix) => {
+                draft.stricter(&line.from, "no listener on a UNIX socket: listen on 127.0.0.1");
+            }
+            Err(NoAddress::Unknown(port)) => {
+                let why = "this listener is not written: it must be an address with a port, such as 0.0.0.0:80";
+                // Another listener may take its connections.
+                match port.is_some_and(|it| !ports.contains(&it)) {
+                    true => draft.stricter(&line.from, why),
+                    false => draft.less_safe(&line.from, why),
+                }
+            }
+        }
+    }
+}
+
+/// The ports at which a server listens, as far as they are known.
+fn ports(block: &Directive) -> Vec<u16> {
+    let lines: Vec<_> = block.block.iter().filter(|it| it.name == "listen").collect();
+    match lines[..] {
+        [] => vec![80],
+        _ => lines.iter().filter_map(|it| Some(address(it).ok()?.port())).collect(),
+    }
+}
+
+/// The places whose connections come, with the listener that takes them.
+fn taken(mut places: Vec<Place>, draft: &mut Draft) -> Vec<Place> {
+    let proxied = "PROXY headers count only from peers in `trusted`: write the addresses of what sends them, and then this listener with proxy_protocol = true";
+    let all: Vec<SocketAddr> = places
+        .iter()
+        .filter(|it| it.address.ip().is_unspecified() && it.proxied.is_none())
+        .map(|it| it.address)
+        .collect();
+    for place in &mut places {
+        let takes = |it: &&SocketAddr| {
+            it.port() == place.address.port() && it.is_ipv4() == place.address.is_ipv4()
+        };
+        place.listener = all.iter().find(takes).copied().unwrap_or(place.address);
+        if let Some(from) = &place.proxied {
+            draft.stricter(from, proxied);
+            place.closed = Some(from.clone());
+            // The listener of all addresses takes them; as far as that is known, what it speaks is not to blame.
+            place.tls = None;
+        }
+        let [tcp, quic] = &place.by;
+        let all = |some: &[usize], of: &[usize]| some.iter().all(|it| of.contains(it));
+        let is_alike = quic.is_empty() || (all(tcp, quic) && all(quic, tcp));
+        if !tcp.is_empty() && !is_alike {
+            draft.less_safe(&place.from, "not all servers of this address have both TCP and QUIC: in the policy all have, and the names of all count for both");
+        }
+    }
+    // One that has its address to itself is not written.
+    places.retain(|it| it.proxied.is_none() || it.listener != it.address);
+    places
+}
+
+impl Place {
+    fn new(address: SocketAddr, first: usize, from: &From) -> Self {
+        Place {
+            address,
+            listener: address,
+            servers: Vec::new(),
+            default: first,
+            closed: None,
+            from: from.clone(),
+            tls: None,
+            quic: None,
+            proxied: None,
+            is_default_said: false,
+            by: [Vec::new(), Vec::new()],
+        }
+    }
 }
 
 impl Socket {
+    fn new(place: &Place) -> Self {
+        Socket {
+            from: place.from.clone(),
+            tls: place.tls.clone(),
+            quic: place.quic.clone(),
+            certificates: Vec::new(),
+            client: None,
+            servers: 0,
+            asking: 0,
+        }
+    }
+
+    /// Adds a server; `closed`: why it refuses everything.
+    fn share(&mut self, tls: &Tls, closed: &mut Option<From>, draft: &mut Draft) {
+        self.servers += 1;
+        for it in &tls.certificates {
+            if !self.certificates.contains(it) {
+                self.certificates.push(it.clone());
+            }
+        }
+        let Some(client) = &tls.client else { return };
+        self.asking += 1;
+        match &mut self.client {
+            None => self.client = Some(client.clone()),
+            Some(it) if (&it.ca, &it.revoked) == (&client.ca, &client.revoked) => {
+                it.required |= client.required;
+            }
+            Some(_) => {
+                draft.stricter(&client.from, "another server of this address has other authorities of clients: this one refuses everything until it has an address of its own");
+                *closed = Some(client.from.clone());
+            }
+        }
+    }
+
     /// `None` if it cannot be written.
     fn item(&self, address: &str, draft: &mut Draft) -> Option<Item> {
         let mut item = Item::new("[[listener]]");
@@ -114,13 +314,8 @@ impl Socket {
     }
 }
 
-/// The addresses of a server's listeners, and why it has to refuse everything.
-fn server(
-    block: &Directive,
-    outer: &[Directive],
-    sockets: &mut BTreeMap<String, Socket>,
-    draft: &mut Draft,
-) -> (Vec<String>, Option<From>) {
+/// What a server says of TLS, and why it has to refuse everything.
+fn tls(block: &Directive, outer: &[Directive], draft: &mut Draft) -> (Tls, Option<From>) {
     let all = |name: &'static str| {
         let own: Vec<_> = block.block.iter().filter(|it| it.name == name).collect();
         match own.is_empty() {
@@ -130,68 +325,14 @@ fn server(
     };
     let last = |name: &'static str| all(name).pop();
     let is_on = |name: &'static str| last(name).filter(|it| it.argument(0) == "on");
-    let certificates: Vec<(String, String)> = all("ssl_certificate")
+    let certificates = all("ssl_certificate")
         .iter()
         .zip(all("ssl_certificate_key"))
         .map(|(certificate, key)| (certificate.argument(0).to_owned(), key.argument(0).to_owned()))
         .collect();
     let mut closed = is_on("ssl_reject_handshake").map(|it| it.from.clone());
     let client = client(&last, &mut closed, draft);
-    let mut list = Vec::new();
-    let lines: Vec<_> = block.block.iter().filter(|it| it.name == "listen").collect();
-    for line in &lines {
-        let Some(address) = address(line, draft) else { continue };
-        let has = |word: &str| line.arguments.iter().any(|it| it == word);
-        let socket = sockets.entry(address.clone()).or_insert(plain(&line.from));
-        // The same address is named for TCP and for QUIC.
-        if has("quic") {
-            socket.quic.get_or_insert(line.from.clone());
-        }
-        if has("ssl") || has("quic") || is_on("ssl").is_some() {
-            socket.tls.get_or_insert(line.from.clone());
-        }
-        if list.contains(&address) {
-            continue;
-        }
-        socket.servers += 1;
-        list.push(address);
-        for it in &certificates {
-            if !socket.certificates.contains(it) {
-                socket.certificates.push(it.clone());
-            }
-        }
-        let Some(client) = &client else { continue };
-        socket.asking += 1;
-        match &mut socket.client {
-            None => socket.client = Some(client.clone()),
-            Some(it) if (&it.ca, &it.revoked) == (&client.ca, &client.revoked) => {
-                it.required |= client.required;
-            }
-            Some(_) => {
-                draft.stricter(&client.from, "another server of this address has other authorities of clients: this one refuses everything until it has an address of its own");
-                closed = Some(client.from.clone());
-            }
-        }
-    }
-    if lines.is_empty() {
-        let address = "0.0.0.0:80".to_owned();
-        sockets.entry(address.clone()).or_insert(plain(&block.from)).servers += 1;
-        list.push(address);
-    }
-    list.sort();
-    (list, closed)
-}
-
-fn plain(from: &From) -> Socket {
-    Socket {
-        from: from.clone(),
-        tls: None,
-        quic: None,
-        certificates: Vec::new(),
-        client: None,
-        servers: 0,
-        asking: 0,
-    }
+    (Tls { certificates, client, is_on: is_on("ssl").is_some() }, closed)
 }
 
 /// What a server asks of clients' certificates.
@@ -230,16 +371,18 @@ fn client<'d>(
     })
 }
 
+/// Why a `listen` is no address.
+enum NoAddress {
+    Unix,
+    /// The port, if it is known.
+    Unknown(Option<u16>),
+}
+
 /// The address of a `listen`.
-fn address(line: &Directive, draft: &mut Draft) -> Option<String> {
+fn address(line: &Directive) -> Result<SocketAddr, NoAddress> {
     let text = line.argument(0);
     if text.starts_with("unix:") {
-        draft.stricter(&line.from, "no listener on a UNIX socket: listen on 127.0.0.1");
-        return None;
-    }
-    if line.arguments.iter().any(|it| it == "proxy_protocol") {
-        draft.stricter(&line.from, "PROXY headers count only from peers in `trusted`: write the addresses of what sends them, and then this listener with proxy_protocol = true");
-        return None;
+        return Err(NoAddress::Unix);
     }
     let host = |it: &str| match it {
         "*" => "0.0.0.0".to_owned(),
@@ -253,13 +396,8 @@ fn address(line: &Directive, draft: &mut Draft) -> Option<String> {
         Some((before, port)) if !port.ends_with(']') => format!("{}:{port}", host(before)),
         _ => format!("{}:80", host(text)),
     };
-    match address.parse::<std::net::SocketAddr>() {
-        Ok(_) => Some(address),
-        Err(_) => {
-            draft.stricter(&line.from, "this listener is not written: it must be an address with a port, such as 0.0.0.0:80");
-            None
-        }
-    }
+    let port = address.rsplit(':').next().and_then(|it| it.parse().ok());
+    address.parse().map_err(|_| NoAddress::Unknown(port))
 }
 
 /// Lists what a policy does not say of TLS.

@@ -2,10 +2,11 @@
 
 use super::super::draft::{From, listed, literal, quoted};
 use super::access::Serving;
+use super::expression::path_expression;
 use super::grammar::Directive;
-use super::inherited::{GUARDS, Inherited};
-use super::reasons::why;
-use super::server::{Condition, Here};
+use super::inherited::Inherited;
+use super::reasons::left_out;
+use super::server::{Condition, Here, and};
 
 /// A location by a regular expression, and what it inherits where it stands.
 #[derive(Clone, Copy)]
@@ -25,9 +26,19 @@ const PREFIX: u8 = 4;
 /// A location with its kind, and among those of its kind its place.
 type Ranked<'l> = (u8, usize, &'l Directive);
 
+/// How a location is chosen, and its path or expression. They may be written as one.
+fn choice(it: &Directive) -> (&str, &str) {
+    let first = it.argument(0);
+    let found = ["=", "^~", "~*", "~"].into_iter().find_map(|sign| {
+        let rest = first.strip_prefix(sign)?;
+        Some((sign, if rest.is_empty() { it.argument(1) } else { rest }))
+    });
+    found.unwrap_or(("", first))
+}
+
 /// The path of a location.
 fn path_of(it: &Directive) -> &str {
-    it.arguments.last().map_or("", String::as_str)
+    choice(it).1
 }
 
 /// Whether something in a location, however deep, is chosen before the regular expressions beside it.
@@ -35,7 +46,7 @@ fn is_before_expressions(it: &Directive) -> bool {
     let inner = it.block.iter().filter(|it| it.name == "location");
     inner
         .into_iter()
-        .any(|it| matches!(it.argument(0), "=" | "~" | "~*") || is_before_expressions(it))
+        .any(|it| matches!(choice(it).0, "=" | "~" | "~*") || is_before_expressions(it))
 }
 
 /// The prefixes that come before regular expressions, longest first: those that are firm, those with inner locations that come before them, and each that is longer than one of these.
@@ -70,15 +81,15 @@ impl Here<'_> {
         for it in list.iter().filter(|it| it.name == "location") {
             let place = locations.len();
             let length = |path: &str| usize::MAX - path.len();
-            match it.argument(0) {
-                "=" => locations.push((EXACT, place, it)),
-                "^~" => locations.push((FIRM, length(it.argument(1)), it)),
-                "~" | "~*" => locations.push((EXPRESSION, place, it)),
-                path if path.starts_with('@') => self.draft.note(
+            match choice(it) {
+                ("=", _) => locations.push((EXACT, place, it)),
+                ("^~", path) => locations.push((FIRM, length(path), it)),
+                ("~" | "~*", _) => locations.push((EXPRESSION, place, it)),
+                (_, path) if path.starts_with('@') => self.draft.note(
                     &it.from,
                     "a named location: errors of servers are answered by Tiergate itself",
                 ),
-                path => locations.push((PREFIX, length(path), it)),
+                (_, path) => locations.push((PREFIX, length(path), it)),
             }
         }
         rank(&mut locations);
@@ -125,16 +136,21 @@ impl Here<'_> {
 
     /// A location by a regular expression, for requests with these conditions.
     fn expression(&mut self, it: &Directive, conditions: &[Condition], inherited: &Inherited<'_>) {
-        if conditions.iter().any(|it| it.0 == "path_regex") {
-            self.refuse(conditions, &it.from);
-            self.draft.stricter(&it.from, "a regular expression within another: the outer location refuses everything until you write its rules");
-            return self.keep_pools(&it.block);
+        let (sign, text) = choice(it);
+        let holds = path_expression(text, sign == "~*");
+        let holds = holds
+            .map(|it| quoted(&it))
+            .map(|text| ("path_regex".to_owned(), text, it.from.clone()));
+        match holds.and_then(|holds| and(conditions, holds)) {
+            Some(own) if it.block.iter().all(|it| it.name != "location") => {
+                self.location(it, &own, inherited, &[]);
+            }
+            _ => {
+                self.refuse(conditions, &it.from);
+                self.draft.stricter(&it.from, "this expression may mean something else in rules, or there are locations within it: whatever might be its is refused until you write its rules");
+                self.keep_pools(&it.block);
+            }
         }
-        let flags = if it.argument(0) == "~*" { "(?i)" } else { "" };
-        let text = quoted(&format!("{flags}{}", it.argument(1)));
-        let mut own = conditions.to_vec();
-        own.push(("path_regex".to_owned(), text, it.from.clone()));
-        self.location(it, &own, inherited, &[]);
     }
 
     /// nginx sends clients that leave out the slash at the end of a location's path there, if it proxies and no other one has the path without it.
@@ -171,7 +187,6 @@ impl Here<'_> {
         after: &[Expression<'_>],
     ) {
         let inherited = outer.within(&it.block);
-        self.unlike(&it.block);
         self.locations(&it.block, conditions, &inherited, after);
         for Expression { location, inherited } in after {
             self.expression(location, conditions, inherited);
@@ -181,33 +196,12 @@ impl Here<'_> {
 
     /// What a location does with the requests that no other one takes.
     fn own(&mut self, it: &Directive, conditions: &[Condition], inherited: &Inherited<'_>) {
-        let (mut target, mut except) = (None, None);
-        for line in &it.block {
-            match line.name.as_str() {
-                "proxy_pass" => target = Some(line),
-                "limit_except" => except = Some(line),
-                "internal" => {
-                    self.refuse(conditions, &line.from);
-                    return self.keep_pools(&it.block);
-                }
-                "return"
-                | "if"
-                | "rewrite"
-                | "location"
-                | "limit_req"
-                | "limit_conn"
-                | "limit_req_status"
-                | "limit_conn_status"
-                | "limit_req_dry_run"
-                | "allow"
-                | "deny"
-                | "satisfy"
-                | "client_max_body_size"
-                | "access_log" => {}
-                name if GUARDS.contains(&name) => {}
-                name => self.draft.note(&line.from, why(name)),
-            }
+        if let Some(line) = inherited.internal {
+            self.refuse(conditions, &line.from);
+            return self.keep_pools(&it.block);
         }
+        let last = |name: &str| it.block.iter().rfind(|it| it.name == name);
+        let (target, except) = (last("proxy_pass"), last("limit_except"));
         let (outer, mut conditions) = (conditions, conditions.to_vec());
         let Some(others) = self.rewritten(&it.block, &mut conditions) else {
             return self.keep_pools(&it.block);
@@ -217,8 +211,11 @@ impl Here<'_> {
             self.draft.stricter(&it.from, "nothing is proxied here: Tiergate serves no files; name the server that does, as its pool");
             return;
         };
+        for line in &it.block {
+            left_out(line, self.draft);
+        }
         let serving = Serving {
-            pools: self.pools(target),
+            pools: self.pools(target, Some(path_of(it))),
             policed: self.police(inherited),
             resource: None,
             location: it,
@@ -227,16 +224,22 @@ impl Here<'_> {
         let resource = self.resource(inherited, &serving.pools);
         let serving = Serving { resource, ..serving };
         if let Some(except) = except {
-            let mut methods = except.arguments.clone();
+            let mut methods: Vec<_> =
+                except.arguments.iter().map(|it| it.to_ascii_uppercase()).collect();
             if methods.iter().any(|it| it == "GET") {
                 methods.push("HEAD".to_owned());
             }
-            let mut named = conditions.clone();
-            if named.iter().all(|it| it.0 != "method") {
-                named.push(("method".to_owned(), listed(&methods), except.from.clone()));
+            let named = ("method".to_owned(), listed(&methods), except.from.clone());
+            match and(&conditions, named) {
+                Some(named) => {
+                    self.access(&named, inherited, &serving);
+                    self.access(&conditions, &inherited.within(&except.block), &serving);
+                }
+                None => {
+                    self.refuse(&conditions, &except.from);
+                    self.draft.stricter(&except.from, "methods are asked for in two ways: everything is refused here until you write a [[rule]] with the methods that both let pass");
+                }
             }
-            self.access(&named, inherited, &serving);
-            self.access(&conditions, &inherited.within(&except.block), &serving);
         } else {
             self.access(&conditions, inherited, &serving);
         }

@@ -2,12 +2,17 @@
 //! limits of rates, refusals.
 
 mod access;
+mod asked;
+mod bodies;
+mod expression;
 mod grammar;
 mod http;
 mod inherited;
 mod limits;
 mod listen;
 mod location;
+mod maps;
+mod names;
 mod pools;
 mod reasons;
 mod rewrite;
@@ -28,18 +33,12 @@ pub fn policy(text: &str, file: &str, open: Open<'_>) -> Result<Imported, Import
     for it in directives {
         match it.name.as_str() {
             "http" => list.extend(it.block),
-            // A file of conf.d, which is read within `http`.
-            "server" | "upstream" | "map" | "limit_req_zone" | "limit_conn_zone" => list.push(it),
-            "events"
-            | "user"
-            | "pid"
-            | "worker_processes"
-            | "worker_rlimit_nofile"
-            | "error_log" => {}
             "stream" | "mail" => {
                 draft.note(&it.from, "Tiergate speaks HTTP only: keep nginx for it")
             }
-            _ => draft.note(&it.from, "has no counterpart: leave it out"),
+            name if MAIN.contains(&name) => {}
+            // A file of conf.d, which is read within `http`.
+            _ => list.push(it),
         }
     }
     // Maps before the zones that count by them.
@@ -47,8 +46,10 @@ pub fn policy(text: &str, file: &str, open: Open<'_>) -> Result<Imported, Import
     let mut http = Http::read(&list, &mut draft);
     let (mut timeouts, mut limits) = (Item::new("[timeouts]"), Item::new("[limits]"));
     for it in &list {
-        common(it, &mut timeouts, &mut limits, &mut draft);
+        common(it, &mut timeouts, &mut draft);
     }
+    bodies::limit(&list, &mut limits, &mut draft);
+    asked::redefined(&list, &mut draft);
     let servers = server::servers(&list, &mut http, &mut draft);
     if servers.listeners.is_empty() && list.iter().any(|it| it.name == "server") {
         let message = "has no `listen` that can be taken over: write an address with a port, and TLS with its certificate";
@@ -85,47 +86,60 @@ pub fn policy(text: &str, file: &str, open: Open<'_>) -> Result<Imported, Import
     draft.items.extend(servers.resources);
     draft.items.extend(servers.policers);
     draft.items.extend([timeouts, limits].into_iter().filter(|item| !item.is_empty()));
+    let foremost = foremost(&servers.rules, &mut draft);
+    draft.items.extend(foremost);
     draft.items.extend(servers.rules);
     draft.finish(file)
 }
 
+/// Directives that stand outside of `http`.
+const MAIN: [&str; 19] = [
+    "events",
+    "user",
+    "pid",
+    "worker_processes",
+    "worker_rlimit_nofile",
+    "worker_rlimit_core",
+    "worker_priority",
+    "worker_cpu_affinity",
+    "worker_shutdown_timeout",
+    "daemon",
+    "master_process",
+    "env",
+    "thread_pool",
+    "load_module",
+    "pcre_jit",
+    "timer_resolution",
+    "lock_file",
+    "ssl_engine",
+    "working_directory",
+];
+
+/// What nginx refuses whatever its configuration, or rules would see otherwise: it comes before all other rules.
+fn foremost(rules: &[Item], draft: &mut Draft) -> Vec<Item> {
+    let mut list = Vec::new();
+    let mut refuse = |key: &str, value: &str, why: &str| {
+        let mut rule = Item::new("[[rule]]");
+        rule.remark(key, quoted(value), why);
+        rule.remark("refuse", 404, why);
+        list.push(rule);
+    };
+    refuse("method", "TRACE", "nginx answers TRACE by 405");
+    refuse("path_regex", "^[^/]", "nginx answers OPTIONS * by 400");
+    if rules.iter().any(|it| it.has("path_regex")) {
+        let why = "expressions see %25 in a path as it is, and nginx's see %";
+        refuse("path_regex", "%", why);
+        let from = From { text: "%25 in paths".to_owned(), ..From::default() };
+        draft.stricter(
+            &from,
+            &format!("{why}: refused, until you know that no rule with path_regex depends on it"),
+        );
+    }
+    list
+}
+
 /// A directive that holds for all servers.
-fn common(it: &Directive, timeouts: &mut Item, limits: &mut Item, draft: &mut Draft) {
-    let known = [
-        "map",
-        "upstream",
-        "server",
-        "limit_req_zone",
-        "limit_conn_zone",
-        "limit_req",
-        "limit_conn",
-        "limit_req_status",
-        "limit_conn_status",
-        "limit_req_dry_run",
-        "allow",
-        "deny",
-        "satisfy",
-        "ssl",
-    ];
-    let unimportant = [
-        "sendfile",
-        "tcp_nopush",
-        "tcp_nodelay",
-        "types_hash_max_size",
-        "default_type",
-        "types",
-        "server_tokens",
-        "server_names_hash_bucket_size",
-        "access_log",
-        "error_log",
-        "log_format",
-        "client_body_temp_path",
-        "proxy_temp_path",
-        "fastcgi_temp_path",
-        "uwsgi_temp_path",
-        "scgi_temp_path",
-        "variables_hash_max_size",
-    ];
+fn common(it: &Directive, timeouts: &mut Item, draft: &mut Draft) {
     let keys: &[&str] = match it.name.as_str() {
         "keepalive_timeout" => &["idle"],
         "client_header_timeout" => &["request_head"],
@@ -133,17 +147,7 @@ fn common(it: &Directive, timeouts: &mut Item, limits: &mut Item, draft: &mut Dr
         "send_timeout" => &["write"],
         "proxy_connect_timeout" => &["connect"],
         "proxy_read_timeout" => &["response_head", "response_body"],
-        "client_max_body_size" => {
-            match size(it.argument(0)) {
-                Some(size) => limits.key("request_body_max", size, &it.from),
-                None => draft.note(&it.from, "must be a size such as 10m"),
-            }
-            return;
-        }
-        name if name.starts_with("ssl_") => return listen::tls_notes(it, draft),
-        name if inherited::GUARDS.contains(&name) => return,
-        name if known.contains(&name) || unimportant.contains(&name) => return,
-        _ => return draft.note(&it.from, reasons::why(&it.name)),
+        _ => return reasons::left_out(it, draft),
     };
     let Some(time) = time(it.argument(0)) else {
         return draft.note(&it.from, "must be a time such as 30s, and more than 0");
@@ -164,18 +168,4 @@ fn time(text: &str) -> Option<String> {
         _ => return None,
     };
     Some(format!("{number}{unit}"))
-}
-
-/// A size in bytes; 0 is no bound.
-fn size(text: &str) -> Option<u64> {
-    let digits = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor: u64 = match unit.to_ascii_lowercase().as_str() {
-        "" => 1,
-        "k" => 1 << 10,
-        "m" => 1 << 20,
-        "g" => 1 << 30,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(factor)
 }

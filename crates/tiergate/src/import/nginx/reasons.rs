@@ -1,59 +1,141 @@
-//! What of nginx has no place in a policy.
+//! What of nginx has no place in a policy: what is known to have no part in who is served is noted, all else makes the policy less safe.
 
-/// Why a directive is not taken over, and what to do instead.
-pub(super) fn why(directive: &str) -> &'static str {
-    match directive {
+use super::super::draft::Draft;
+use super::grammar::Directive;
+use super::inherited::GUARDS;
+use super::listen::tls_notes;
+
+/// What is taken over, or listed where it is.
+const TAKEN: [&str; 24] = [
+    "map",
+    "upstream",
+    "server",
+    "location",
+    "listen",
+    "server_name",
+    "limit_req_zone",
+    "limit_conn_zone",
+    "limit_req",
+    "limit_conn",
+    "limit_req_status",
+    "limit_conn_status",
+    "limit_req_dry_run",
+    "allow",
+    "deny",
+    "satisfy",
+    "internal",
+    "limit_except",
+    "return",
+    "if",
+    "rewrite",
+    "proxy_pass",
+    "client_max_body_size",
+    "ssl",
+];
+
+/// What needs no counterpart.
+const UNIMPORTANT: [&str; 30] = [
+    "sendfile",
+    "tcp_nopush",
+    "tcp_nodelay",
+    "types_hash_max_size",
+    "types_hash_bucket_size",
+    "default_type",
+    "types",
+    "server_tokens",
+    "server_names_hash_bucket_size",
+    "server_names_hash_max_size",
+    "access_log",
+    "error_log",
+    "log_format",
+    "log_not_found",
+    "log_subrequest",
+    "client_body_temp_path",
+    "proxy_temp_path",
+    "fastcgi_temp_path",
+    "uwsgi_temp_path",
+    "scgi_temp_path",
+    "variables_hash_max_size",
+    "variables_hash_bucket_size",
+    "map_hash_max_size",
+    "map_hash_bucket_size",
+    "root",
+    "index",
+    "http2",
+    "http3",
+    "proxy_headers_hash_max_size",
+    "proxy_headers_hash_bucket_size",
+];
+
+/// Lists what is not taken over.
+pub(super) fn left_out(it: &Directive, draft: &mut Draft) {
+    let name = it.name.as_str();
+    match harmless(it) {
+        _ if TAKEN.contains(&name) || UNIMPORTANT.contains(&name) || GUARDS.contains(&name) => {}
+        _ if name.starts_with("ssl_") => tls_notes(it, draft),
+        Some(why) => draft.note(&it.from, why),
+        None => draft.less_safe(&it.from, why(name)),
+    }
+}
+
+/// What to do about a directive that has no part in who is served; `None` if it may have one.
+fn harmless(it: &Directive) -> Option<&'static str> {
+    let name = it.name.as_str();
+    let is = |beginnings: &[&str]| beginnings.iter().any(|it| name.starts_with(it));
+    Some(match name {
         "proxy_set_header" => {
+            let field = it.argument(0).to_ascii_lowercase();
+            let own = ["host", "connection", "upgrade", "te", "accept-encoding", "x-real-ip"];
+            if !own.contains(&field.as_str()) && !field.starts_with("x-forwarded-") {
+                return None;
+            }
             "the origin gets Host and X-Forwarded-For, -Proto, -Host as they are: see [forwarding]; set other headers in the origin"
         }
-        "add_header" | "expires" | "more_set_headers" => {
+        "error_page" => {
+            let refusal = |it: &String| {
+                matches!(it.as_str(), "401" | "402" | "403" | "407")
+                    || it.len() == 3 && it.starts_with('3')
+            };
+            // With a page of its own the status stays.
+            let is_page = it.arguments.iter().all(|it| !it.starts_with(['=', '@']))
+                && it.arguments.last().is_some_and(|it| it.starts_with('/'));
+            if it.arguments.iter().any(refusal) && !is_page {
+                return None;
+            }
+            "refusals have a page: refusal.page; errors of the origin are passed on"
+        }
+        "proxy_intercept_errors" | "recursive_error_pages" => {
+            "refusals have a page: refusal.page; errors of the origin are passed on"
+        }
+        "add_header"
+        | "add_trailer"
+        | "expires"
+        | "more_set_headers"
+        | "etag"
+        | "if_modified_since"
+        | "proxy_hide_header"
+        | "proxy_pass_header"
+        | "proxy_ignore_headers"
+        | "proxy_redirect"
+        | "server_name_in_redirect"
+        | "port_in_redirect"
+        | "absolute_redirect"
+        | "chunked_transfer_encoding" => {
             "answers are passed on as they are: set headers in the origin"
         }
-        "root" | "alias" | "try_files" | "index" | "autoindex" => {
+        "alias" | "autoindex" => {
             "Tiergate serves no files: keep nginx behind it for these, as [origin] or a [[pool]]"
-        }
-        "fastcgi_pass" | "uwsgi_pass" | "scgi_pass" | "grpc_pass" | "memcached_pass"
-        | "fastcgi_param" | "uwsgi_param" => {
-            "Tiergate speaks HTTP to servers: keep nginx behind it, or let the application speak HTTP"
-        }
-        "if" | "set" | "rewrite" | "rewrite_log" | "break" => {
-            "rules have conditions, and paths are not rewritten: write a [[rule]], or do it in the origin"
-        }
-        "gzip" | "gzip_types" | "gzip_vary" | "gzip_proxied" | "gzip_comp_level"
-        | "gzip_min_length" | "brotli" | "brotli_types" => {
-            "nothing is compressed here: let the origin do it"
-        }
-        "proxy_cache"
-        | "proxy_cache_path"
-        | "proxy_cache_valid"
-        | "proxy_cache_use_stale"
-        | "proxy_cache_key" => {
-            "no cache: stored = { max_age = … } in a rule serves copies under overload only"
         }
         "auth_basic_user_file" | "auth_request_set" => {
             "clients are recognised by [[key]] and [token]; passwords are for the origin"
         }
-        "error_page" | "proxy_intercept_errors" => {
-            "refusals have a page: refusal.page; errors of the origin are passed on"
-        }
-        "proxy_next_upstream" | "proxy_next_upstream_tries" | "proxy_next_upstream_timeout" => {
-            "requests are retried where that is safe: origin.retry_budget"
-        }
-        "proxy_buffering"
-        | "proxy_request_buffering"
-        | "proxy_buffers"
-        | "proxy_buffer_size"
-        | "proxy_busy_buffers_size"
-        | "client_body_buffer_size" => {
-            "bodies are buffered for slow clients: see [forwarding] and limits.buffers_max"
-        }
-        "proxy_http_version" => {
-            "servers are spoken to by HTTP/1.1 with kept connections: leave it out"
-        }
-        "real_ip_header" | "set_real_ip_from" | "real_ip_recursive" => {
-            "write the proxies' addresses into `trusted`"
+        "set" | "break" | "rewrite_log" | "uninitialized_variable_warn" => {
+            "rules have conditions, and paths are not rewritten: write a [[rule]], or do it in the origin"
         }
         "geo" | "split_clients" => "write client = […] in rules, or pools by weight",
+        "proxy_http_version" | "proxy_socket_keepalive" | "proxy_bind" => {
+            "servers are spoken to by HTTP/1.1 with kept connections: leave it out"
+        }
         "proxy_read_timeout"
         | "proxy_send_timeout"
         | "proxy_connect_timeout"
@@ -61,8 +143,94 @@ pub(super) fn why(directive: &str) -> &'static str {
         | "client_body_timeout"
         | "client_header_timeout"
         | "send_timeout" => "[timeouts] holds for all requests: write the longest there",
+        "keepalive_requests"
+        | "keepalive_time"
+        | "keepalive_disable"
+        | "resolver"
+        | "resolver_timeout"
+        | "max_ranges"
+        | "reset_timedout_connection"
+        | "output_buffers"
+        | "postpone_output"
+        | "send_lowat"
+        | "read_ahead"
+        | "directio"
+        | "limit_rate"
+        | "limit_rate_after"
+        | "connection_pool_size"
+        | "request_pool_size"
+        | "client_header_buffer_size"
+        | "large_client_header_buffers"
+        | "limit_req_log_level"
+        | "limit_conn_log_level"
+        | "limit_conn_dry_run"
+        | "msie_padding"
+        | "msie_refresh" => "[limits] and [timeouts] have bounds of their own: leave it out",
+        "proxy_request_buffering"
+        | "client_body_buffer_size"
+        | "proxy_max_temp_file_size"
+        | "client_body_in_file_only"
+        | "client_body_in_single_buffer" => {
+            "bodies are buffered for slow clients: see [forwarding] and limits.buffers_max"
+        }
+        _ if is(&["proxy_next_upstream"]) => {
+            "requests are retried where that is safe: origin.retry_budget"
+        }
+        _ if is(&["proxy_buffer", "proxy_busy_buffers", "proxy_temp_file"]) => {
+            "bodies are buffered for slow clients: see [forwarding] and limits.buffers_max"
+        }
+        _ if is(&["gzip", "brotli", "charset", "sub_filter"]) => {
+            "nothing is compressed here: let the origin do it"
+        }
+        _ if is(&["proxy_cache", "proxy_no_cache", "proxy_store", "open_file_cache"]) => {
+            "no cache: stored = { max_age = … } in a rule serves copies under overload only"
+        }
+        _ if is(&["proxy_ssl_"]) => "write tls into [origin] or the pool",
+        _ if is(&["fastcgi_", "uwsgi_", "scgi_", "grpc_", "memcached_"]) => {
+            "Tiergate speaks HTTP to servers: keep nginx behind it, or let the application speak HTTP"
+        }
+        _ if is(&[
+            "proxy_cookie_",
+            "http2_",
+            "http3_",
+            "quic_",
+            "aio",
+            "lingering_",
+            "proxy_ignore_client",
+        ]) =>
+        {
+            "has no counterpart: leave it out"
+        }
+        _ => return None,
+    })
+}
+
+/// What to do about a directive that may have a part in who is served.
+pub(super) fn why(directive: &str) -> &'static str {
+    match directive {
+        "rewrite" => {
+            "paths are not rewritten: rules and the origin see the client's, and what nginx refuses by the new one is let pass; write [[rule]]s for it, or let the origin rewrite"
+        }
+        "if" => {
+            "rules have conditions, and none for this: write a [[rule]], or do it in the origin"
+        }
+        "proxy_set_header" => {
+            "the origin gets this field as the client sends it: let it believe in none that it has not set itself, or keep nginx behind for it"
+        }
+        "error_page" => {
+            "answers of the origin are passed on, and refusals have a page: if this is the way to a login, let the origin send it"
+        }
+        "real_ip_header" | "set_real_ip_from" | "real_ip_recursive" => {
+            "write the proxies' addresses into `trusted`: until then allow, deny and limits are by the addresses of proxies"
+        }
+        "try_files" => {
+            "no file is looked for: what nginx refuses because there is none goes to the server"
+        }
+        "root" => {
+            "Tiergate serves no files: keep nginx behind it for these, as [origin] or a [[pool]]"
+        }
         _ => {
-            "has no counterpart: see whether it keeps clients out; if not leave it out, else keep nginx behind for it, or write a [[rule]] with refuse"
+            "has no counterpart, and may keep clients out: see whether it does; if not leave it out, else keep nginx behind for it, or write a [[rule]] with refuse"
         }
     }
 }

@@ -1,10 +1,11 @@
 //! `return`, `if` and `rewrite`: what is answered without a server, and the conditions of what goes on.
 
-use super::super::draft::{listed, literal, quoted};
+use super::super::draft::quoted;
+use super::asked::{Asked, asked};
+use super::expression::path_expression;
 use super::grammar::Directive;
-use super::http::key_of;
-use super::reasons::why;
-use super::server::{Condition, Here};
+use super::reasons::{left_out, why};
+use super::server::{Condition, Here, and};
 
 impl Here<'_> {
     /// `return`, `if` and `rewrite`, in order, with what further conditions the requests have that go on, and the answer to all others.
@@ -27,29 +28,26 @@ impl Here<'_> {
                 }
                 "rewrite" if redirects(it) => {
                     self.draft.stricter(&it.from, "redirects to addresses made of the request: refused until the origin sends them");
-                    let mut own = conditions.clone();
                     let is_whole = [
                         "^", "^/", ".*", "^.*", "^.*$", "(.*)", "^(.*)", "^(.*)$", "^/(.*)",
                         "^/(.*)$",
                     ]
                     .contains(&it.argument(0));
-                    if !is_whole && own.iter().all(|it| it.0 != "path_regex") {
-                        own.push((
-                            "path_regex".to_owned(),
-                            quoted(it.argument(0)),
-                            it.from.clone(),
-                        ));
-                    }
-                    self.refuse(&own, &it.from);
-                    if own.len() == conditions.len() {
+                    let holds = path_expression(it.argument(0), false).filter(|_| !is_whole);
+                    let own = holds.and_then(|text| {
+                        and(conditions, ("path_regex".to_owned(), quoted(&text), it.from.clone()))
+                    });
+                    let Some(own) = own else {
+                        self.refuse(conditions, &it.from);
                         if others.is_some() {
                             conditions.pop();
                             self.refuse(conditions, &it.from);
                         }
                         return None;
-                    }
+                    };
+                    self.refuse(&own, &it.from);
                 }
-                "rewrite" => self.draft.note(&it.from, why("rewrite")),
+                "rewrite" => self.draft.less_safe(&it.from, why("rewrite")),
                 "if" => self.when(it, conditions, &mut others)?,
                 _ => {}
             }
@@ -64,39 +62,60 @@ impl Here<'_> {
         conditions: &mut Vec<Condition>,
         others: &mut Option<&'d Directive>,
     ) -> Option<()> {
-        let text = it.arguments.join(" ");
         let answer = it.block.iter().find(|it| it.name == "return" || redirects(it));
         let Some(answer) = answer else {
             self.draft.note(&it.from, why("if"));
+            for line in &it.block {
+                match line.name.as_str() {
+                    "rewrite" => self.draft.less_safe(&line.from, why("rewrite")),
+                    _ => left_out(line, self.draft),
+                }
+            }
             return Some(());
         };
-        let is_kept = ["scheme", "https", "server_port"].iter().all(|it| !text.contains(it));
-        if is_kept && (answer.name == "rewrite" || is_redirect(answer)) {
-            self.draft.note(&it.from, why("if"));
-            return Some(());
-        }
-        let condition = asked(&text).filter(|(_, key, _)| conditions.iter().all(|it| it.0 != *key));
-        match condition {
-            Some((true, key, value)) => {
-                let mut own = conditions.clone();
-                own.push((key, value, it.from.clone()));
-                self.refused(answer, &own);
-            }
+        let is_guard = code_and_text(answer).0.starts_with(['4', '5']);
+        let Some(Asked { is_refused, condition: (key, value), less_safe }) =
+            asked(&it.arguments, is_guard)
+        else {
+            return self.unasked(it, answer, conditions, others);
+        };
+        let own = and(conditions, (key, value, it.from.clone()));
+        match own {
+            Some(own) if is_refused => self.refused(answer, &own),
             // What is not so goes on; one such condition is enough to keep.
-            Some((false, key, value)) if others.is_none() => {
-                conditions.push((key, value, it.from.clone()));
+            Some(own) if others.is_none() => {
+                *conditions = own;
                 *others = Some(answer);
             }
-            _ => {
-                if others.is_some() {
-                    conditions.pop();
-                }
-                self.refuse(conditions, &answer.from);
-                self.draft.stricter(&it.from, "rules have conditions, but none for this: everything is refused here until you write a [[rule]] for what it refuses");
-                return None;
-            }
+            _ => return self.unasked(it, answer, conditions, others),
+        }
+        if let Some(why) = less_safe {
+            self.draft.less_safe(&it.from, why);
         }
         Some(())
+    }
+
+    /// `if` with a condition that rules do not have. `None` if everything is refused because of it.
+    fn unasked<'d>(
+        &mut self,
+        it: &'d Directive,
+        answer: &'d Directive,
+        conditions: &mut Vec<Condition>,
+        others: &Option<&'d Directive>,
+    ) -> Option<()> {
+        let is_secured = ["scheme", "https", "server_port"];
+        let is_kept =
+            it.arguments.iter().all(|it| is_secured.iter().all(|word| !it.contains(word)));
+        if is_kept && (answer.name == "rewrite" || is_redirect(answer)) {
+            self.draft.less_safe(&it.from, "rules have conditions, but none for this: what nginx redirects is let pass; if that is to a login, let the origin send there, or write a [[rule]]");
+            return Some(());
+        }
+        if others.is_some() {
+            conditions.pop();
+        }
+        self.refuse(conditions, &answer.from);
+        self.draft.stricter(&it.from, "rules have conditions, but none for this: everything is refused here until you write a [[rule]] for what it refuses");
+        None
     }
 
     /// `return`.
@@ -152,31 +171,4 @@ fn redirects(it: &Directive) -> bool {
             || to.starts_with("http://")
             || to.starts_with("https://")
             || to.starts_with("$scheme"))
-}
-
-/// The condition of an `if`, if a rule can have it: whether it holds for what is answered or for all else, its key and value.
-fn asked(text: &str) -> Option<(bool, String, String)> {
-    let text = text.strip_prefix('(')?.strip_suffix(')')?.trim();
-    let mut words = text.splitn(3, ' ');
-    let (variable, operator, value) = (words.next()?, words.next()?, words.next()?.trim());
-    if (variable, operator, value) == ("$ssl_client_verify", "!=", "SUCCESS") {
-        return Some((false, "certificate".to_owned(), "true".to_owned()));
-    }
-    let key = key_of(variable)?;
-    let is_text = !value.contains('$') && !value.is_empty();
-    match operator {
-        "=" if is_text => Some((true, key, quoted(&literal(value)))),
-        "!=" if is_text => Some((false, key, quoted(&literal(value)))),
-        "~" | "~*" if key == "path" => {
-            let flags = if operator == "~*" { "(?i)" } else { "" };
-            Some((true, "path_regex".to_owned(), quoted(&format!("{flags}{value}"))))
-        }
-        "!~" if key == "method" => {
-            let list = value.strip_prefix("^(")?.strip_suffix(")$")?;
-            let names: Vec<&str> = list.split('|').collect();
-            let are_names = names.iter().all(|it| it.bytes().all(|it| it.is_ascii_uppercase()));
-            are_names.then(|| (false, key, listed(&names)))
-        }
-        _ => None,
-    }
 }

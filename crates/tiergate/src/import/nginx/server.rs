@@ -3,12 +3,14 @@
 //! Source: nginx.org, "How nginx processes a request" and `location`: a server by exact name, the longest `*.name`, the default one; in it
 //! `=`, the longest prefix if it is `^~`, regular expressions within the longest prefix, those of the server, in order, else the longest prefix.
 
-use super::super::draft::{Draft, From, Item, listed};
+use super::super::draft::{Draft, From, Item, listed, name, quoted};
 use super::grammar::Directive;
 use super::http::Http;
-use super::inherited::{GUARDS, Inherited};
-use super::listen::{listeners, tls_notes};
-use super::reasons::why;
+use super::inherited::Inherited;
+use super::listen::{Place, listeners};
+use super::names::{Names, heads};
+use super::reasons::{left_out, why};
+use std::collections::BTreeMap;
 
 /// What the servers become.
 #[derive(Default)]
@@ -17,86 +19,77 @@ pub(super) struct Servers {
     pub(super) resources: Vec<Item>,
     pub(super) policers: Vec<Item>,
     pub(super) rules: Vec<Item>,
-    /// The names that policers and resources have already.
-    pub(super) known: Vec<String>,
+    /// The names of policers and resources, by what they are for.
+    known: BTreeMap<String, String>,
+}
+
+impl Servers {
+    /// The name of a policer or resource, near to a text, and whether it is new.
+    pub(super) fn called(&mut self, purpose: &str, text: &str) -> (String, bool) {
+        if let Some(called) = self.known.get(purpose) {
+            return (called.clone(), false);
+        }
+        let plain = name(text);
+        let numbered = (2..).map(|number| format!("{plain}-{number}"));
+        let is_free = |it: &String| self.known.values().all(|known| known != it);
+        let mut all = std::iter::once(plain.clone()).chain(numbered);
+        let called = all.find(is_free).expect("there is no last number");
+        self.known.insert(purpose.to_owned(), called.clone());
+        (called, true)
+    }
 }
 
 /// A condition: key, value as TOML, where it comes from.
 pub(super) type Condition = (String, String, From);
 
+/// The conditions with another one; `None` if one of its kind is there, because a rule has no two.
+pub(super) fn and(conditions: &[Condition], another: Condition) -> Option<Vec<Condition>> {
+    let mut all = conditions.to_vec();
+    all.iter().all(|it| it.0 != another.0).then(|| {
+        all.push(another);
+        all
+    })
+}
+
 /// Listeners and rules of all `server` blocks.
 pub(super) fn servers(list: &[Directive], http: &mut Http, draft: &mut Draft) -> Servers {
     let mut servers = Servers::default();
     let blocks: Vec<&Directive> = list.iter().filter(|it| it.name == "server").collect();
+    let names: Vec<Names> = blocks.iter().map(|block| Names::read(block, draft)).collect();
     let found = listeners(&blocks, list, draft);
-    let listens = found.addresses;
     servers.listeners = found.items;
-    // A default server for each set of addresses: the one that says so, or the first.
-    let is_default = |index: usize| {
-        let same: Vec<usize> =
-            (0..blocks.len()).filter(|it| listens[*it] == listens[index]).collect();
-        let says = |it: &usize| {
-            blocks[*it].block.iter().any(|it| {
-                it.name == "listen" && it.arguments.iter().any(|it| it.starts_with("default"))
-            })
-        };
-        *same.iter().find(|it| says(it)).unwrap_or(&same[0]) == index
-    };
-    // Rank, then the longest names first.
-    let mut heads: Vec<(usize, usize, usize, Vec<String>)> = Vec::new();
-    for (index, block) in blocks.iter().enumerate() {
-        if listens[index].is_empty() {
+    let outer = Inherited::default().within(list);
+    let (single, own): (Vec<&Place>, Vec<&Place>) =
+        found.places.iter().partition(|it| it.address != it.listener);
+    let mut here = Here { servers: &mut servers, http, draft };
+    here.other_family(&own);
+    // A connection to an address that has servers of its own comes to no others.
+    for places in single.into_iter().map(|it| vec![it]).chain([own]) {
+        if let [Place { closed: Some(from), .. }] = places[..] {
+            let conditions = here.at(&places, from);
+            here.refuse(&conditions, from);
             continue;
         }
-        let (mut exact, mut wild) = (Vec::new(), Vec::new());
-        for line in block.block.iter().filter(|it| it.name == "server_name") {
-            for text in &line.arguments {
-                match text.as_str() {
-                    "" | "_" => {}
-                    it if it.starts_with('~') || it.ends_with(".*") => draft.less_safe(
-                        &line.from,
-                        &format!(
-                            "{it}: hosts are names or *.name, and these get the rules of the default server: write [[rule]] with host by hand"
-                        ),
-                    ),
-                    it => match it.strip_prefix('.') {
-                        Some(rest) => {
-                            exact.push(rest.to_owned());
-                            wild.push(format!("*.{rest}"));
-                        }
-                        None if it.starts_with("*.") => wild.push(it.to_owned()),
-                        None => exact.push(it.to_owned()),
-                    },
-                }
+        for (index, hosts, places) in heads(&names, &places) {
+            let block = blocks[index];
+            let mut conditions: Vec<Condition> = Vec::new();
+            if !hosts.is_empty() {
+                conditions.push(("host".to_owned(), listed(&hosts), block.from.clone()));
             }
-        }
-        if !exact.is_empty() {
-            heads.push((0, 0, index, exact));
-        }
-        heads.extend(wild.into_iter().map(|it| (1, usize::MAX - it.len(), index, vec![it])));
-        if is_default(index) {
-            heads.push((2, 0, index, Vec::new()));
+            conditions.extend(here.at(&places, &block.from));
+            if let Some(from) = &found.closed[index] {
+                here.refuse(&conditions, from);
+                here.keep_pools(&block.block);
+                continue;
+            }
+            here.server(block, &conditions, &outer.within(&block.block));
         }
     }
-    heads.sort();
-    let outer = Inherited::default().within(list);
-    for (_, _, index, hosts) in heads {
-        let block = blocks[index];
-        let mut conditions: Vec<Condition> = Vec::new();
-        if !hosts.is_empty() {
-            conditions.push(("host".to_owned(), listed(&hosts), block.from.clone()));
+    for place in &found.places {
+        let nameless = place.servers.iter().find(|it| names[**it].is_empty);
+        if let Some(index) = nameless.filter(|it| **it != place.default) {
+            draft.less_safe(&blocks[*index].from, "requests without Host, which HTTP/1.0 allows, are this server's: rules have no condition for them, and they get those of the default server");
         }
-        if listens[index].len() < servers.listeners.len() {
-            conditions.push(("listener".to_owned(), listed(&listens[index]), block.from.clone()));
-        }
-        let inherited = outer.within(&block.block);
-        let mut here = Here { servers: &mut servers, http, draft };
-        if let Some(from) = &found.closed[index] {
-            here.refuse(&conditions, from);
-            here.keep_pools(&block.block);
-            continue;
-        }
-        here.server(block, &conditions, &inherited);
     }
     servers
 }
@@ -109,37 +102,44 @@ pub(super) struct Here<'h> {
 }
 
 impl Here<'_> {
+    /// The conditions of connections to these places.
+    fn at(&self, places: &[&Place], from: &From) -> Vec<Condition> {
+        let mut conditions = Vec::new();
+        if places.len() < self.servers.listeners.len() {
+            let listeners: Vec<_> = places.iter().map(|it| it.listener.to_string()).collect();
+            conditions.push(("listener".to_owned(), listed(&listeners), from.clone()));
+        }
+        if let [place] = places
+            && place.address != place.listener
+        {
+            let address = quoted(&place.address.ip().to_string());
+            conditions.push(("destination".to_owned(), address, place.from.clone()));
+        }
+        conditions
+    }
+
+    /// Refuses IPv4 where nginx listens for IPv6 alone: whether a listener of `[::]` takes it, too, the system decides.
+    fn other_family(&mut self, places: &[&Place]) {
+        for place in
+            places.iter().filter(|it| it.address.is_ipv6() && it.address.ip().is_unspecified())
+        {
+            let other =
+                |it: &&&Place| it.address.is_ipv4() && it.address.port() == place.address.port();
+            if places.iter().any(|it| other(&it)) {
+                continue;
+            }
+            let mut conditions = self.at(&[place], &place.from);
+            conditions.push(("destination".to_owned(), quoted("0.0.0.0/0"), place.from.clone()));
+            self.refuse(&conditions, &place.from);
+        }
+    }
+
     fn server(&mut self, block: &Directive, conditions: &[Condition], inherited: &Inherited<'_>) {
-        self.unlike(&block.block);
         for it in &block.block {
-            let handled = [
-                "listen",
-                "server_name",
-                "location",
-                "limit_req",
-                "limit_conn",
-                "limit_req_status",
-                "limit_conn_status",
-                "limit_req_dry_run",
-                "allow",
-                "deny",
-                "satisfy",
-                "return",
-                "if",
-                "rewrite",
-                "proxy_pass",
-                "access_log",
-                "error_log",
-                "root",
-                "index",
-                "server_tokens",
-                "client_max_body_size",
-            ];
             match it.name.as_str() {
-                "ssl" => {}
-                name if handled.contains(&name) || GUARDS.contains(&name) => {}
-                name if name.starts_with("ssl_") => tls_notes(it, self.draft),
-                name => self.draft.note(&it.from, why(name)),
+                // For what no location takes, which is refused.
+                "try_files" => self.draft.note(&it.from, why("root")),
+                _ => left_out(it, self.draft),
             }
         }
         // In the server itself, `return` and `rewrite` come before any location.
@@ -158,13 +158,6 @@ impl Here<'_> {
         }
         if let Some(answer) = others {
             self.refused(answer, outer);
-        }
-    }
-
-    /// What a location says that holds for all servers here.
-    pub(super) fn unlike(&mut self, list: &[Directive]) {
-        for it in list.iter().filter(|it| it.name == "client_max_body_size") {
-            self.draft.less_safe(&it.from, "limits.request_body_max holds for all requests: set the largest there, and let the origin refuse");
         }
     }
 
@@ -188,7 +181,7 @@ impl Here<'_> {
         for it in list {
             match it.name.as_str() {
                 "proxy_pass" => {
-                    self.pools(it);
+                    self.pools(it, None);
                 }
                 _ => self.keep_pools(&it.block),
             }
