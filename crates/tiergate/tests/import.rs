@@ -3,6 +3,8 @@
 
 #[path = "import/by_hand.rs"]
 mod by_hand;
+#[path = "import/haproxy.rs"]
+mod haproxy_refusals;
 #[path = "import/nginx_refusals.rs"]
 mod nginx_refusals;
 #[path = "import/safety.rs"]
@@ -90,7 +92,7 @@ fn what_does_not_map_is_listed_with_what_to_do() {
     let notes = haproxy.notes.join("\n");
     for said in [
         "haproxy.cfg:4: use_backend b if a: fe_conn: no condition of rules asks for it",
-        "haproxy.cfg:5: http-request set-path /x: paths are not rewritten",
+        "haproxy.cfg:5: http-request set-path /x: requests are not changed",
         "haproxy.cfg:9: server t 10.0.0.2:80 backup: no backup within a pool",
     ] {
         assert!(notes.contains(said), "`{said}` is missing in\n{notes}");

@@ -130,7 +130,7 @@ impl Item {
     /// What is taken out of it because of a fault in this line, and how the policy compares then.
     fn without(&self, line: Option<usize>) -> (Compared, Without) {
         let Some(line) = line.filter(|_| self.head != "[[listener]]") else {
-            let is_refusal = self.head == "[[rule]]" && self.has("refuse");
+            let is_refusal = self.head == "[[rule]]" && (self.has("refuse") || self.has("pool"));
             let compared = match (is_refusal || self.head == "[[policer]]", self.head) {
                 (true, _) => Compared::LessSafe,
                 (_, "[[listener]]") => Compared::Stricter,
@@ -165,6 +165,8 @@ impl Item {
             }
             ("[[rule]]", _) if self.is_bounded() => (Compared::LessSafe, Without::Table),
             ("[[policer]]", _) => (Compared::LessSafe, Without::Table),
+            // The requests get to the pool of another rule, which may not be for them.
+            ("[[rule]]", _) if self.has("pool") => (Compared::LessSafe, Without::Table),
             _ => (Compared::Otherwise, Without::Table),
         }
     }

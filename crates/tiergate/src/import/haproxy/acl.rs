@@ -1,6 +1,14 @@
-//! What an ACL asks, as conditions of rules.
+//! What an ACL asks, between two conditions of rules: one that holds whenever HAProxy's does, and one that holds only when it does.
+//!
+//! A refusal takes the wide one, an exemption the narrow one; what is not known to mean the same in both is as wide or as narrow as can
+//! be, so that a refusal refuses all and an exemption exempts nothing.
 
-use super::super::draft::{literal, quoted};
+use super::super::draft::quoted;
+use super::path;
+use super::texts::{self, Way};
+
+/// Most bytes of a word: longer texts are cut in a policy.
+const VALUE_LEN_MAX: usize = 400;
 
 /// A condition that a rule can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,167 +18,296 @@ pub(super) struct Term {
     pub(super) values: Vec<String>,
 }
 
+impl Term {
+    pub(super) fn new(key: impl Into<String>, values: Vec<String>) -> Self {
+        Term { key: key.into(), values }
+    }
+
+    fn quoted(key: &str, values: &[impl AsRef<str>]) -> Self {
+        Term::new(key, values.iter().map(|it| quoted(it.as_ref())).collect())
+    }
+}
+
+/// A bound of what an ACL asks.
+#[derive(Clone, Debug)]
+pub(super) enum Bound {
+    Always(bool),
+    Term(Term),
+}
+
+impl Bound {
+    /// One of these values; without any, never.
+    pub(super) fn of(key: &str, values: Vec<String>) -> Self {
+        match values.is_empty() {
+            true => Bound::Always(false),
+            false => Bound::Term(Term::new(key, values)),
+        }
+    }
+}
+
+/// What HAProxy asks lies between two bounds.
+#[derive(Clone, Debug)]
+pub(super) struct Between {
+    /// Holds whenever HAProxy's does.
+    pub(super) wide: Bound,
+    /// Holds only when HAProxy's does, but for `open`.
+    pub(super) narrow: Bound,
+    /// Why they are not the same.
+    pub(super) why: Option<String>,
+    /// When `narrow` holds although HAProxy's does not: less safe where it counts.
+    pub(super) open: Option<&'static str>,
+}
+
+impl Between {
+    pub(super) fn exact(term: Term) -> Self {
+        Between {
+            wide: Bound::Term(term.clone()),
+            narrow: Bound::Term(term),
+            why: None,
+            open: None,
+        }
+    }
+
+    pub(super) fn always(always: bool) -> Self {
+        let bound = Bound::Always(always);
+        Between { wide: bound.clone(), narrow: bound, why: None, open: None }
+    }
+
+    /// What no rule can ask.
+    pub(super) fn unknown(why: impl Into<String>) -> Self {
+        let (wide, narrow) = (Bound::Always(true), Bound::Always(false));
+        Between { wide, narrow, why: Some(why.into()), open: None }
+    }
+}
+
 /// What an ACL asks.
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
     /// Something of the request.
-    Term(Term),
-    /// Whether a client asks for more than this number in the time of the table.
-    Rate(u64),
-    /// Always the same.
-    Always(bool),
+    Request(Between),
     /// Whether it came by TLS.
     Tls,
-    /// Something that no rule can ask.
-    Unknown,
+    /// Whether a client asks for more than a number in the time of a table.
+    Rate(Rate),
+    /// Something of the load, so that it holds of some requests only; with the reason why no rule asks for it.
+    Load(String),
 }
 
+/// A client's rate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rate {
+    pub(super) number: u64,
+    /// The counter that follows the client: `0` of `sc0`; empty: its address.
+    pub(super) counter: String,
+    /// The table, if it is named.
+    pub(super) table: String,
+}
+
+/// How the criteria begin that depend on the load, or on chance.
+const LOAD: [&str; 14] = [
+    "sc_",
+    "sc0_",
+    "sc1_",
+    "sc2_",
+    "src_",
+    "fe_",
+    "be_",
+    "srv_",
+    "nbsrv",
+    "queue",
+    "avg_queue",
+    "connslots",
+    "rand",
+    "table_",
+];
+
 /// What `acl NAME …` asks.
-pub(super) fn acl(words: &[String]) -> Result<Asked, String> {
-    let (criterion, mut rest) = words.split_first().ok_or("must ask something")?;
-    let (mut caseless, mut way) = (false, None);
-    while let Some((first, further)) = rest.split_first() {
+pub(super) fn acl(words: &[String]) -> Asked {
+    let Some((criterion, rest)) = words.split_first() else {
+        return Asked::Request(Between::unknown("an ACL must ask something"));
+    };
+    let why = |why: &str| format!("{criterion}: {why}");
+    if let Some(asked) = rate(criterion, rest) {
+        return Asked::Rate(asked);
+    }
+    if LOAD.iter().any(|it| criterion.starts_with(it)) && !criterion.starts_with("src_port") {
+        return Asked::Load(why("no condition of rules asks for it"));
+    }
+    let unknown = |text: &str| Asked::Request(Between::unknown(why(text)));
+    let Some((name, arguments)) = taken_apart(criterion) else {
+        return unknown("no condition of rules converts what it asks for");
+    };
+    let (mut flags, mut values) = (Way { by: None, caseless: false }, rest);
+    while let Some((first, further)) = values.split_first() {
         match first.as_str() {
-            "-i" => (caseless, rest) = (true, further),
-            "-m" => {
-                let (kind, further) = further.split_first().ok_or("must say how behind -m")?;
-                (way, rest) = (Some(kind.clone()), further);
-            }
+            "-i" => (flags.caseless, values) = (true, further),
+            "-m" => match further.split_first() {
+                Some((by, further)) => (flags.by, values) = (Some(by.as_str()), further),
+                None => return unknown("must say how behind -m"),
+            },
             "--" => {
-                rest = further;
+                values = further;
                 break;
             }
-            it if it.starts_with('-') && it.len() == 2 => {
-                return Err(format!("{it}: write the values into the rule"));
+            it if it.starts_with('-') => {
+                return unknown(&format!("{it}: write the values into the rule"));
             }
             _ => break,
         }
     }
-    let (name, argument) = match criterion.split_once('(') {
-        Some((name, rest)) => (name, rest.trim_end_matches(')')),
-        None => (criterion.as_str(), ""),
+    if words.iter().any(|it| it.chars().any(char::is_control) || it.len() > VALUE_LEN_MAX) {
+        return unknown("a text that no rule can have");
+    }
+    if name == "ssl_fc" && rest.is_empty() && arguments.is_empty() {
+        return Asked::Tls;
+    }
+    Asked::Request(
+        request(name, &arguments, &flags, values)
+            .unwrap_or_else(|text| Between::unknown(why(&text))),
+    )
+}
+
+/// A criterion's name and arguments; `None` if it is not known to be just these.
+fn taken_apart(criterion: &str) -> Option<(&str, Vec<&str>)> {
+    let (name, arguments) = match criterion.split_once('(') {
+        Some((name, rest)) => (name, rest.strip_suffix(')')?),
+        None => (criterion, ""),
     };
-    let name = name.strip_prefix("req.").unwrap_or(name);
-    if matches!(name, "sc_http_req_rate" | "sc0_http_req_rate" | "src_http_req_rate") {
-        return match rest {
-            [gt, number] if gt == "gt" => {
-                number.parse().map(Asked::Rate).map_err(|_| "must be a number".to_owned())
-            }
-            _ => Err("only `gt` and a number".to_owned()),
-        };
+    let is_plain = !name.contains(',') && !arguments.contains(['(', ')', '"', '\'', '\\']);
+    let list = arguments.split(',').map(str::trim).filter(|_| !arguments.is_empty());
+    is_plain.then(|| (name.strip_prefix("req.").unwrap_or(name), list.collect()))
+}
+
+/// What is asked of the request.
+///
+/// # Errors
+/// Why no rule can ask it.
+fn request(
+    name: &str,
+    arguments: &[&str],
+    flags: &Way<'_>,
+    values: &[String],
+) -> Result<Between, String> {
+    let no_rule = || Err("no condition of rules asks for it".to_owned());
+    if flags.by.is_none() && arguments.is_empty() && values.is_empty() {
+        match name {
+            "always_true" => return Ok(Between::always(true)),
+            "always_false" => return Ok(Between::always(false)),
+            _ => {}
+        }
     }
     let (base, suffix) = ["_beg", "_end", "_sub", "_dir", "_dom", "_reg"]
         .iter()
-        .find_map(|it| Some((name.strip_suffix(it)?, &it[1..])))
-        .unwrap_or((name, "str"));
-    let way = way.as_deref().unwrap_or(suffix);
-    let first = argument.split(',').next().unwrap_or_default().to_ascii_lowercase();
-    let key = match (base, first.as_str()) {
-        ("ssl_fc", _) => return Ok(Asked::Tls),
-        ("always_true", _) => return Ok(Asked::Always(true)),
-        ("always_false", _) => return Ok(Asked::Always(false)),
-        ("path", _) => "path".to_owned(),
-        // The beginning of the URL is that of the path; the rest has the query, too.
-        ("url", _)
-            if way == "beg" && rest.iter().all(|it| it.starts_with('/') && !it.contains('?')) =>
-        {
-            "path".to_owned()
-        }
-        ("url", _) => {
-            return Err(format!(
-                "{criterion}: the URL has the query, and rules see path and parameters one by one"
-            ));
-        }
-        ("hdr" | "fhdr", "host") => "host".to_owned(),
-        ("hdr" | "fhdr", name) if !name.is_empty() => format!("header.{}", quoted(name)),
-        ("cook", _) => format!("cookie.{}", quoted(argument)),
-        ("urlp" | "url_param", _) => format!("query.{}", quoted(argument)),
-        ("method", _) => "method".to_owned(),
-        ("src", _) => "client".to_owned(),
-        ("dst", _) => "destination".to_owned(),
-        ("ssl_fc_sni", _) => "sni".to_owned(),
-        _ => return Err(format!("{criterion}: no condition of rules asks for it")),
-    };
-    if way == "found" {
-        return match key.contains('.') {
-            true => Ok(Asked::Term(Term { key, values: vec!["true".to_owned()] })),
-            false => Err("-m found: only of headers, cookies and parameters".to_owned()),
-        };
-    }
-    if rest.is_empty() {
+        .find_map(|it| Some((name.strip_suffix(it)?, Some(&it[1..]))))
+        .unwrap_or((name, None));
+    let by = flags.by.or(suffix);
+    if values.is_empty() && by != Some("found") {
         return Err("must have values".to_owned());
     }
-    if key == "path" && (caseless || way == "reg") {
-        let flags = if caseless { "(?i)" } else { "" };
-        let one = |text: &String| match way {
-            "reg" => Ok(quoted(&format!("{flags}{text}"))),
-            "beg" => Ok(quoted(&format!("{flags}^{}", regex(text)))),
-            "end" => Ok(quoted(&format!("{flags}{}$", regex(text)))),
-            "sub" => Ok(quoted(&format!("{flags}{}", regex(text)))),
-            "str" => Ok(quoted(&format!("{flags}^{}$", regex(text)))),
-            _ => Err(format!("{way} without regard to case")),
-        };
-        let values = rest.iter().map(one).collect::<Result<_, _>>()?;
-        return Ok(Asked::Term(Term { key: "path_regex".to_owned(), values }));
-    }
-    if caseless && !matches!(key.as_str(), "host" | "sni" | "client" | "destination") {
-        return Err("-i: patterns of this kind regard the case".to_owned());
-    }
-    let mut values = Vec::new();
-    for text in rest {
-        let text = text.as_str();
-        match (key.as_str(), way) {
-            ("client" | "destination" | "method", "str" | "ip") => values.push(quoted(text)),
-            ("host" | "sni", "str") => values.push(quoted(&text.to_ascii_lowercase())),
-            ("host" | "sni", "end") if text.starts_with('.') => {
-                values.push(quoted(&format!("*{text}")))
-            }
-            ("host" | "sni", "dom") => values.extend([quoted(text), quoted(&format!("*.{text}"))]),
-            ("host" | "sni" | "client" | "destination" | "method", _) => {
-                return Err(format!("{way}: not of {key}"));
-            }
-            (_, "str" | "beg" | "end") if base == "hdr" => values.extend(of_list(text, way)),
-            (_, "str") => values.push(quoted(&literal(text))),
-            (_, "beg") => values.push(quoted(&format!("{}*", literal(text)))),
-            (_, "end") => values.push(quoted(&format!("**{}", literal(text)))),
-            (_, "sub") => values.push(quoted(&format!("**{}*", literal(text)))),
-            ("path", "dir") => {
-                let text = literal(text.trim_matches('/'));
-                values.extend([quoted(&format!("**/{text}/*")), quoted(&format!("**/{text}"))]);
-            }
-            _ => return Err(format!("{way}: write a pattern with * and ? by hand")),
+    match (base, arguments) {
+        ("src" | "dst", []) if by.is_none_or(|it| it == "ip") => {
+            let key = if base == "src" { "client" } else { "destination" };
+            let mapped = values.iter().filter_map(|it| mapped(it));
+            let all: Vec<String> = values.iter().cloned().chain(mapped).collect();
+            Ok(Between::exact(Term::quoted(key, &all)))
         }
-    }
-    Ok(Asked::Term(Term { key, values }))
-}
-
-/// The patterns of a text in a list: `hdr` asks each of a field's values between commas, and rules ask all of it at once.
-fn of_list(text: &str, way: &str) -> Vec<String> {
-    let text = literal(text);
-    let (begins, ends) = (["", "**,", "**, "], ["", ",*"]);
-    let patterns: Vec<String> = match way {
-        "beg" => begins.iter().map(|it| format!("{it}{text}*")).collect(),
-        "end" => ends.iter().map(|it| format!("**{text}{it}")).collect(),
-        _ => {
-            begins.iter().flat_map(|begin| ends.map(|end| format!("{begin}{text}{end}"))).collect()
-        }
-    };
-    patterns.iter().map(|it| quoted(it)).collect()
-}
-
-/// A text as a regular expression that means it.
-pub(super) fn regex(text: &str) -> String {
-    let mut escaped = String::new();
-    for letter in text.chars() {
-        if !letter.is_alphanumeric()
-            && letter != '/'
-            && letter != '_'
-            && letter != '-'
-            && letter.is_ascii()
+        ("method", []) if by.is_none_or(|it| it == "str") => method(values, flags.caseless),
+        ("path", []) => path::asked(values, by.unwrap_or("str"), flags.caseless),
+        // Another form of the target begins otherwise, and the rest of the URL has the query.
+        ("url", [])
+            if by == Some("beg")
+                && values.iter().all(|it| it.starts_with('/') && !it.contains('?')) =>
         {
-            escaped.push('\\');
+            let asked = path::asked(values, "beg", flags.caseless)?;
+            let why = Some("a target may be a whole URL".to_owned());
+            Ok(Between { narrow: Bound::Always(false), why, ..asked })
         }
-        escaped.push(letter);
+        ("url", _) => {
+            Err("the URL has the query, and rules see path and parameters one by one".to_owned())
+        }
+        ("ssl_fc_sni", []) => texts::host("sni", values, by.unwrap_or("str")),
+        ("hdr", [host, occurrence @ ..])
+            if host.eq_ignore_ascii_case("host") && occurrence.len() < 2 =>
+        {
+            texts::host("host", values, by.unwrap_or("str"))
+        }
+        ("hdr" | "fhdr", [field, occurrence @ ..]) if occurrence.len() < 2 => {
+            let asked = texts::header(field, values, base == "fhdr", &Way { by, ..*flags })?;
+            Ok(match occurrence {
+                [] => asked,
+                _ => Between {
+                    narrow: Bound::Always(false),
+                    why: Some(format!("{name}: rules ask any of a header's values")),
+                    ..asked
+                },
+            })
+        }
+        ("cook", [cookie]) => texts::cookie(cookie, values, &Way { by, ..*flags }),
+        ("urlp" | "url_param", [parameter]) => {
+            texts::parameter(parameter, values, &Way { by, ..*flags })
+        }
+        _ => no_rule(),
     }
-    escaped
+}
+
+/// The IPv4 addresses in an IPv6 network: for HAProxy each is one of `::ffff:0:0/96`, too.
+fn mapped(text: &str) -> Option<String> {
+    let network: ipnet::Ipv6Net =
+        text.parse().ok().or_else(|| Some(text.parse::<std::net::Ipv6Addr>().ok()?.into()))?;
+    let network = network.trunc();
+    let all: ipnet::Ipv6Net = "::ffff:0:0/96".parse().expect("a network");
+    match network.addr().to_ipv4_mapped() {
+        _ if network.contains(&all) => Some("0.0.0.0/0".to_owned()),
+        Some(address) if all.contains(&network) => {
+            Some(format!("{address}/{}", network.prefix_len() - all.prefix_len()))
+        }
+        _ => None,
+    }
+}
+
+/// Methods that HAProxy knows by number; others are texts.
+const METHODS: [&str; 8] = ["OPTIONS", "GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "CONNECT"];
+
+fn method(values: &[String], caseless: bool) -> Result<Between, String> {
+    match caseless && values.iter().any(|it| !METHODS.contains(&it.as_str())) {
+        true => Err("-i: methods regard the case".to_owned()),
+        false => Ok(Between::exact(Term::quoted("method", values))),
+    }
+}
+
+/// `sc_http_req_rate(0) gt 5` and the like.
+fn rate(criterion: &str, values: &[String]) -> Option<Rate> {
+    let (name, arguments) = taken_apart(criterion)?;
+    let argument = |index: usize| arguments.get(index).copied().unwrap_or_default().to_owned();
+    let (counter, table) = match name {
+        "sc_http_req_rate" => (argument(0), argument(1)),
+        "sc0_http_req_rate" | "sc1_http_req_rate" | "sc2_http_req_rate" => {
+            (name[2..3].to_owned(), argument(0))
+        }
+        "src_http_req_rate" => (String::new(), argument(0)),
+        _ => return None,
+    };
+    match values {
+        [gt, number] if gt == "gt" => Some(Rate { number: number.parse().ok()?, counter, table }),
+        _ => None,
+    }
+}
+
+/// What HAProxy knows without an ACL of the name.
+pub(super) fn predefined(name: &str) -> Asked {
+    let method = |names: &[&str]| Between::exact(Term::quoted("method", names));
+    Asked::Request(match name {
+        // Whatever comes to rules is HTTP, and whole.
+        "TRUE" | "HTTP" | "WAIT_END" => Between::always(true),
+        "FALSE" => Between::always(false),
+        "METH_GET" => method(&["GET", "HEAD"]),
+        "METH_HEAD" | "METH_POST" | "METH_PUT" | "METH_DELETE" | "METH_OPTIONS" | "METH_TRACE"
+        | "METH_CONNECT" => method(&[&name[5..]]),
+        "LOCALHOST" => Between::exact(Term::quoted("client", &["127.0.0.0/8", "::1"])),
+        "HTTP_1.0" | "HTTP_1.1" | "HTTP_2.0" | "HTTP_CONTENT" | "HTTP_URL_ABS"
+        | "HTTP_URL_SLASH" | "HTTP_URL_STAR" | "RDP_COOKIE" | "REQ_CONTENT" => {
+            Between::unknown(format!("{name}: no condition of rules asks for it"))
+        }
+        _ => Between::unknown(format!("no ACL is called {name}")),
+    })
 }

@@ -31,7 +31,7 @@ pub(super) fn binds(
                 continue;
             }
             if made.listeners.iter().any(|(known, _)| *known == address) {
-                draft.stricter(
+                draft.less_safe(
                     &line.from,
                     "is bound already: what comes there gets the rules of the first section",
                 );
@@ -64,15 +64,38 @@ fn bound(line: &Line, draft: &mut Draft) -> Result<Option<String>, String> {
             "a listener has an address, and no interface: bind the interface's address".to_owned()
         );
     }
-    for (word, why) in [
-        ("strict-sni", "clients that ask for no name of a certificate get the first"),
-        ("ca-verify-file", "this is not taken over"),
-        ("ssl-min-ver", "TLS 1.2 is spoken beside 1.3"),
-        ("force-tlsv13", "TLS 1.2 is spoken beside 1.3"),
-    ] {
-        if has(word) && line.after(word) != Some("TLSv1.2") {
-            draft.less_safe(&line.from, why);
-        }
+    let mut words = line.words.iter().skip(2).map(String::as_str);
+    while let Some(word) = words.next() {
+        let why = match word {
+            // With a word behind it, which says nothing of who is served.
+            "crt" | "ca-file" | "crl-file" | "verify" | "alpn" | "npn" | "proto" | "name"
+            | "id" | "backlog" | "mss" | "nice" | "process" | "thread" | "shards" | "maxconn"
+            | "tls-ticket-keys" | "ca-ignore-err" | "crt-ignore-err" | "tcp-ut" => {
+                words.next();
+                continue;
+            }
+            "ssl"
+            | "defer-accept"
+            | "tfo"
+            | "transparent"
+            | "v4v6"
+            | "v6only"
+            | "allow-0rtt"
+            | "no-sslv3"
+            | "no-tlsv10"
+            | "no-tlsv11"
+            | "no-tls-tickets"
+            | "no-ca-names"
+            | "prefer-client-ciphers" => continue,
+            "ssl-min-ver" => match words.next() {
+                Some("SSLv3" | "TLSv1.0" | "TLSv1.1" | "TLSv1.2") => continue,
+                _ => "TLS 1.2 is spoken beside 1.3",
+            },
+            "force-tlsv13" => "TLS 1.2 is spoken beside 1.3",
+            "strict-sni" => "clients that ask for no name of a certificate get the first",
+            _ => "has what is not known here: see whether it keeps clients out",
+        };
+        draft.less_safe(&line.from, why);
     }
     if !has("ssl") {
         return match has("verify") || has("ca-file") {

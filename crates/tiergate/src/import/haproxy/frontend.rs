@@ -1,17 +1,22 @@
 //! `frontend` and `listen`: their rules.
 
 use super::super::draft::{Draft, From, Item, quoted};
-use super::acl::{Term, acl};
+use super::acl::{Rate, Term, acl};
+use super::backend::{Closed, closed};
 use super::bind::binds;
-use super::clause::{Acls, Clause, Reading, clauses};
+use super::clause::{Acls, Clause, Reading, Side, condition};
+use super::effect::{Effect, effect};
 use super::grammar::{Line, Section};
 use super::made::{Made, Table, class_name};
 use super::rules::{Decision, compiled};
 use super::values::as_text;
+use std::collections::BTreeMap;
 
 /// Adds a section's listeners and rules.
 pub(super) fn read(section: &Section, all: &[Section], made: &mut Made, draft: &mut Draft) {
-    made.table(section);
+    if section.is_disabled() {
+        return draft.note(&section.from, "is disabled, so it is not written");
+    }
     let (addresses, secure) = binds(section, made, draft);
     if addresses.is_empty() {
         return draft.stricter(
@@ -19,64 +24,56 @@ pub(super) fn read(section: &Section, all: &[Section], made: &mut Made, draft: &
             "has no address that could be taken over, so it is not written: write bind",
         );
     }
-    let are_all = secure.len() == addresses.len();
-    let tls = (secure, are_all);
-    let defaults = all.iter().rfind(|it| it.kind == "defaults");
-    let defaults = defaults.map_or(&[][..], |it| &it.lines);
-    let inherited =
-        defaults.iter().filter(|it| matches!(it.word(0), "acl" | "http-request" | "tcp-request"));
-    let lines: Vec<&Line> = inherited.chain(&section.lines).collect();
-    let mut acls = Acls::new();
-    for line in lines.iter().filter(|it| it.word(0) == "acl") {
-        let asked = acl(line.words.get(2..).unwrap_or_default());
-        acls.entry(line.word(1).to_owned()).or_default().push(asked);
-    }
-    let backend = match section.kind.as_str() {
-        "listen" if section.lines.iter().any(|it| it.word(0) == "server") => {
-            Some(section.name.clone())
-        }
-        _ => {
-            let default = |lines: &[Line]| {
-                lines
-                    .iter()
-                    .rfind(|it| it.word(0) == "default_backend")
-                    .map(|it| it.word(1).to_owned())
-            };
-            let inherited =
-                || all.iter().rfind(|it| it.kind == "defaults").and_then(|it| default(&it.lines));
-            default(&section.lines).or_else(inherited)
-        }
+    let default = section.all_lines().rfind(|it| it.word(0) == "default_backend");
+    let default = match default {
+        Some(line) => Some(line.word(1)),
+        None => section.is_back().then_some(section.name.as_str()),
     };
+    let front = Front { section, all };
+    let shut = default.and_then(|it| front.closed(it));
     // It is the default pool, whatever is named before it.
-    let is_closed = backend.as_ref().is_some_and(|backend| made.is_closed(backend, draft));
-    let default = backend.map(|backend| made.pool(&backend));
+    let pool = default.filter(|_| !shut.as_ref().is_some_and(Closed::is_dead));
+    let pool = pool.map(|it| made.pool(it));
     let mut lists = Lists::default();
-    for line in lines {
-        lists.line(line, &Known { acls: &acls, tls: &tls }, made, draft);
+    // The ACLs of `defaults` are known there alone, and those of the section in itself.
+    for lines in [&section.inherited, &section.lines] {
+        let mut acls = Acls::new();
+        for line in lines.iter().filter(|it| it.word(0) == "acl") {
+            let asked = acl(line.words.get(2..).unwrap_or_default());
+            acls.entry(line.word(1).to_owned()).or_default().push(asked);
+        }
+        let tls = (secure.clone(), secure.len() == addresses.len());
+        let ipv6 = addresses.iter().any(|it| it.starts_with('['));
+        let reading = Reading { acls, tls, ipv6 };
+        for line in lines {
+            lists.line(line, &front, &reading, made, draft);
+        }
     }
     let end = as_text(&section.from, "all other requests");
-    match default {
-        Some(pool) => {
-            lists.pools.push(decision(vec![("pool", quoted(&pool))], &end));
-            if is_closed {
-                lists.refused.push(decision(vec![("refuse", "404".to_owned())], &end));
-            }
-        }
-        None => {
-            let none = as_text(&section.from, "no default_backend");
-            lists.refused.push(decision(vec![("refuse", "503".to_owned())], &none));
-        }
-    }
     // A later priority replaces an earlier one.
     lists.classes.reverse();
     lists.classes.push(decision(vec![("class", quoted("default"))], &end));
-    lists.refused.append(&mut lists.classes);
+    let refusal = match &shut {
+        _ if default.is_none() => Some((as_text(&section.from, "no default_backend"), "503")),
+        Some(shut) => {
+            shut.list(draft);
+            Some((end.clone(), shut.status))
+        }
+        None => None,
+    };
+    match refusal {
+        None => lists.refused.append(&mut lists.classes),
+        Some((from, status)) => {
+            lists.refused.extend(lists.routed_classes());
+            lists.refused.push(decision(vec![("refuse", status.to_owned())], &from));
+        }
+    }
+    if let Some(pool) = pool {
+        lists.pools.push(decision(vec![("pool", quoted(&pool))], &end));
+    }
     lists.sort_policers(draft);
     lists.policers.push(decision(vec![("police", "false".to_owned())], &end));
-    let listener = Term {
-        key: "listener".to_owned(),
-        values: addresses.iter().map(|it| quoted(it)).collect(),
-    };
+    let listener = Term::new("listener", addresses.iter().map(|it| quoted(it)).collect());
     let base = vec![(listener, section.from.clone())];
     let (mut less, mut more) = (Vec::new(), Vec::new());
     for list in [&lists.refused, &lists.pools, &lists.policers] {
@@ -88,46 +85,16 @@ pub(super) fn read(section: &Section, all: &[Section], made: &mut Made, draft: &
     more.iter().for_each(|(from, why)| draft.stricter(from, why));
 }
 
-/// What conditions of a section may name.
-struct Known<'k> {
-    acls: &'k Acls,
-    /// The listeners that speak TLS; whether all do.
-    tls: &'k (Vec<String>, bool),
+/// A frontend among all sections.
+struct Front<'s> {
+    section: &'s Section,
+    all: &'s [Section],
 }
 
-impl Known<'_> {
-    /// The clauses of a line, if rules can have all of them.
-    fn clauses(&self, line: &Line) -> Result<Vec<Clause>, String> {
-        clauses(line, Reading { acls: self.acls, tls: self.tls, unknown: None })
-    }
-
-    /// The clauses of a line that refuses: what no rule can ask is left out, so that it refuses more; with the reasons. A bound on load, which
-    /// refuses only some, is an error.
-    fn wider(&self, line: &Line) -> Result<(Vec<Clause>, Vec<String>), String> {
-        let mut unknown = Vec::new();
-        let reading = Reading { acls: self.acls, tls: self.tls, unknown: Some(&mut unknown) };
-        let clauses = clauses(line, reading);
-        let load = [
-            "sc",
-            "src_",
-            "fe_",
-            "be_",
-            "srv_",
-            "nbsrv",
-            "queue",
-            "avg_queue",
-            "connslots",
-            "rand",
-            "only `gt`",
-        ];
-        if let Some(why) = unknown.iter().find(|it| load.iter().any(|load| it.starts_with(load))) {
-            return Err(why.clone());
-        }
-        match clauses {
-            Ok(clauses) => Ok((clauses, unknown)),
-            Err(why) if why.contains("a rate") => Err(why),
-            Err(why) => Ok((vec![Clause::default()], vec![why])),
-        }
+impl<'s> Front<'s> {
+    /// Whether all that it sends to a backend is refused.
+    fn closed(&self, name: &str) -> Option<Closed<'s>> {
+        closed(super::backend(self.all, name)?, self.section)
     }
 }
 
@@ -145,74 +112,119 @@ struct Lists {
     policers: Vec<Decision>,
     /// Requests in the time of each policer, as requests and seconds, in the order of `policers`.
     rates: Vec<(u64, u64)>,
-    /// What is let pass before refusals: connections, requests.
-    accepted: [Vec<Clause>; 2],
-    /// The table of `track-sc0`.
-    tracked: Option<String>,
+    /// What is let pass before refusals, by the ruleset, which alone it ends.
+    accepted: BTreeMap<String, Vec<Clause>>,
+    /// By counter, what `track-sc` counts by, and its table.
+    tracked: BTreeMap<String, (String, String)>,
+}
+
+/// The ruleset of a line: `http-request`, `connection`, …
+fn ruleset(line: &Line) -> &str {
+    if line.word(0) == "tcp-request" { line.word(1) } else { line.word(0) }
 }
 
 impl Lists {
-    fn line(&mut self, line: &Line, acls: &Known<'_>, made: &mut Made, draft: &mut Draft) {
-        match (line.word(0), line.word(1)) {
-            ("acl" | "bind" | "default_backend" | "mode" | "option" | "timeout" | "maxconn" | "log" | "stick-table" | "server" | "balance" | "retries" | "description", _) => {}
-            ("use_backend", backend) if !backend.contains('%') => {
-                let pool = made.pool(backend);
-                add(&mut self.pools, line, acls, vec![("pool", quoted(&pool))], draft);
-                if made.is_closed(backend, draft) {
-                    add(&mut self.refused, line, acls, vec![("refuse", "404".to_owned())], draft);
-                }
+    fn line(
+        &mut self,
+        line: &Line,
+        front: &Front<'_>,
+        reading: &Reading,
+        made: &mut Made,
+        draft: &mut Draft,
+    ) {
+        match effect(line) {
+            Effect::Nothing => {}
+            Effect::Otherwise(why) => draft.note(&line.from, why),
+            Effect::Opens(why) => draft.less_safe(&line.from, why),
+            Effect::Routes => self.routed(line, front, reading, made, draft),
+            Effect::Redirects => self.redirected(line, reading, draft),
+            Effect::Refuses => self.denied(line, front, reading, made, draft),
+            Effect::Exempts => self.exempt(line, reading, draft),
+            Effect::Tracks => {
+                let at = line.words.iter().position(|it| it.contains("track-sc")).unwrap_or(0);
+                let counter = line.word(at).split("track-sc").nth(1).unwrap_or_default();
+                let counter = counter.trim_matches(['(', ')']).to_owned();
+                let table = line.after("table").unwrap_or_default().to_owned();
+                // The first that holds counts, and whether it does is not asked here.
+                self.tracked.entry(counter).or_insert((line.word(at + 1).to_owned(), table));
             }
-            ("use_backend", _) => draft.note(&line.from, "a backend by an expression: write a [[rule]] for each"),
-            ("redirect", _) => self.redirect(line, 1, acls, draft),
-            ("http-request", "redirect") => self.redirect(line, 2, acls, draft),
-            ("http-request", "deny" | "tarpit" | "return" | "reject" | "silent-drop" | "auth") | ("block", _) => self.denied(line, 1, acls, made, draft),
-            ("http-request", "allow") => self.allowed(line, 1, acls, draft),
-            ("tcp-request", _) if line.words.iter().any(|it| it == "reject" || it == "silent-drop") => self.denied(line, 0, acls, made, draft),
-            ("tcp-request", "connection" | "content" | "session") if line.word(2) == "accept" => self.allowed(line, 0, acls, draft),
-            ("tcp-request", _) if line.word(2).starts_with("track-sc") => self.tracked = Some(line.after("table").unwrap_or_default().to_owned()),
-            ("http-request", "track-sc0") => {
-                if line.word(2) != "src" {
-                    draft.less_safe(&line.from, "counts by something else than the client's address: write flow = … in the rule");
-                }
-                self.tracked = Some(line.after("table").unwrap_or_default().to_owned());
-            }
-            ("http-request", "set-priority-class") => {
-                let number = line.word(2).strip_prefix("int(").and_then(|it| it.strip_suffix(')')?.parse::<i64>().ok());
-                let Some(number) = number else {
-                    return draft.note(&line.from, "a priority by an expression: write a [[rule]] with class for each");
-                };
-                made.priorities.entry(number).or_insert(line.from.clone());
-                add(&mut self.classes, line, acls, vec![("class", quoted(&class_name(number)))], draft);
-            }
-            ("http-request", "set-priority-offset") => draft.note(&line.from, "write deadline in the rule: what has waited longest within a class is served first"),
-            ("http-request", "set-header" | "add-header" | "del-header" | "replace-header") => draft.note(&line.from, "the origin gets the client's headers and X-Forwarded-…: see [forwarding]; set others in the origin"),
-            ("http-request", "set-path" | "replace-path" | "set-uri" | "replace-uri" | "set-query") | ("reqrep" | "rspadd", _) => draft.note(&line.from, "paths are not rewritten: do it in the origin"),
-            ("http-response" | "http-after-response", _) => draft.note(&line.from, "answers are passed on as they are: set headers in the origin"),
-            ("stats", _) => draft.note(&line.from, "status and metrics are on the admin listener: `admin`"),
-            ("compression", _) => draft.note(&line.from, "nothing is compressed here: let the origin do it"),
-            ("errorfile" | "http-error", _) => draft.note(&line.from, "refusals have a page: refusal.page, and page in a rule's refuse"),
-            ("tcp-request", _) => draft.note(&line.from, "connections are bounded by limits.connections_max, and clients are told apart by [shedding]; see whether it keeps clients out"),
-            ("cookie" | "default-server" | "http-reuse" | "fullconn", _) => draft.note(&line.from, "requests go to the server with the fewest in progress, over kept connections: leave it out"),
-            _ => draft.note(&line.from, "has no counterpart: see whether it keeps clients out, and write a [[rule]] with refuse if so"),
+            Effect::Ranks => self.ranked(line, reading, made, draft),
         }
     }
 
-    /// What `allow` and `accept` exempt from the refusals behind it.
-    fn allowed(&mut self, line: &Line, phase: usize, acls: &Known<'_>, draft: &mut Draft) {
-        match acls.clauses(line) {
-            // An exception of several conditions at once is none that a clause can have.
-            Ok(clauses) if clauses.iter().all(|it| it.terms.len() == 1 && it.rate.is_none()) => {
-                self.accepted[phase].extend(clauses);
+    fn routed(
+        &mut self,
+        line: &Line,
+        front: &Front<'_>,
+        reading: &Reading,
+        made: &mut Made,
+        draft: &mut Draft,
+    ) {
+        let backend = line.word(1);
+        if backend.contains('%') {
+            return draft.less_safe(&line.from, "a backend by an expression: write a [[rule]] with pool for each, and with refuse for those that refuse");
+        }
+        let read = condition(line, reading, Side::Narrow).unwrap_or_default();
+        if !read.is_exact() {
+            draft.less_safe(&line.from, &format!("{}: other requests get to this backend than in HAProxy, and to those behind it", read.reasons()));
+        }
+        let shut = front.closed(backend);
+        if let Some(shut) = &shut {
+            // By the load, it is for some requests only, and listed.
+            if let Ok(read) = condition(line, reading, Side::Wide) {
+                shut.list(draft);
+                self.refuse(&read.clauses, shut.status, line);
             }
-            Ok(_) => draft.stricter(
+        }
+        if !shut.as_ref().is_some_and(Closed::is_dead) {
+            let pool = made.pool(backend);
+            add(&mut self.pools, &read.clauses, vec![("pool", quoted(&pool))], line);
+        }
+    }
+
+    /// The classes of what leads to a backend other than the default one.
+    fn routed_classes(&self) -> Vec<Decision> {
+        let both = |route: &Decision, class: &Decision| {
+            let clause = route.clause.iter().chain(&class.clause).cloned().collect();
+            Decision { clause, ..class.clone() }
+        };
+        let of = |route| self.classes.iter().map(move |class| both(route, class));
+        self.pools.iter().flat_map(of).collect()
+    }
+
+    fn ranked(&mut self, line: &Line, reading: &Reading, made: &mut Made, draft: &mut Draft) {
+        let number = line.word(2).strip_prefix("int(").and_then(|it| it.strip_suffix(')'));
+        let Some(number) = number.and_then(|it| it.parse::<i64>().ok()) else {
+            return draft.note(
+                &line.from,
+                "a priority by an expression: write a [[rule]] with class for each",
+            );
+        };
+        let read = condition(line, reading, Side::Narrow).unwrap_or_default();
+        if !read.is_exact() {
+            draft.note(&line.from, &read.reasons());
+        }
+        made.priorities.entry(number).or_insert(line.from.clone());
+        let class = quoted(&class_name(number));
+        add(&mut self.classes, &read.clauses, vec![("class", class)], line);
+    }
+
+    /// What `allow` and `accept` exempt from the refusals behind it, of the same ruleset.
+    fn exempt(&mut self, line: &Line, reading: &Reading, draft: &mut Draft) {
+        let read = condition(line, reading, Side::Narrow).unwrap_or_default();
+        // An exception of several conditions at once is none that a clause can have.
+        if read.clauses.iter().any(|it| it.terms.len() != 1) {
+            return draft.stricter(
                 &line.from,
                 "exempts nothing from the refusals behind it: write a [[rule]] before theirs",
-            ),
-            Err(why) => draft.stricter(
-                &line.from,
-                &format!("{why}: exempts nothing from the refusals behind it"),
-            ),
+            );
         }
+        if !read.why.is_empty() {
+            let why = read.why.join("; ");
+            draft.stricter(&line.from, &format!("{why}: exempts less from the refusals behind it"));
+        }
+        opens(&read.open, line, draft);
+        self.accepted.entry(ruleset(line).to_owned()).or_default().extend(read.clauses);
     }
 
     /// The lowest rates first, as HAProxy refuses what is over any rate, and a rule has one.
@@ -236,11 +248,47 @@ impl Lists {
         self.policers = order.into_iter().map(|it| policers[it].clone()).collect();
     }
 
+    /// Refuses what one of the clauses holds of.
+    fn refuse(&mut self, clauses: &[Clause], status: &str, line: &Line) {
+        add(&mut self.refused, clauses, vec![("refuse", status.to_owned())], line);
+    }
+
+    /// The clauses of a line that refuses, without what is exempt from it. `None` if it refuses by the load, which is listed.
+    fn refused(
+        &self,
+        line: &Line,
+        reading: &Reading,
+        draft: &mut Draft,
+    ) -> Option<(Vec<Clause>, bool)> {
+        let read = match condition(line, reading, Side::Wide) {
+            Ok(read) => read,
+            Err(why) => {
+                draft.less_safe(&line.from, &format!("{why}: nothing is refused by it"));
+                return None;
+            }
+        };
+        opens(&read.open, line, draft);
+        if !read.why.is_empty() {
+            let is_all = read.clauses.iter().any(|it| it.terms.is_empty() && it.rate.is_none());
+            let what = if is_all { "everything is refused" } else { "it refuses more" };
+            let why = read.why.join("; ");
+            draft
+                .stricter(&line.from, &format!("{why}: {what}, until you write a [[rule]] for it"));
+        }
+        let mut clauses = read.clauses;
+        for exempt in self.accepted.get(ruleset(line)).into_iter().flatten() {
+            let except = exempt.terms.iter().map(|(term, not)| (term.clone(), !not));
+            let except: Vec<_> = except.collect();
+            clauses.iter_mut().for_each(|it| it.terms.extend(except.iter().cloned()));
+        }
+        Some((clauses, read.why.is_empty()))
+    }
+
     fn denied(
         &mut self,
         line: &Line,
-        phase: usize,
-        acls: &Known<'_>,
+        front: &Front<'_>,
+        reading: &Reading,
         made: &mut Made,
         draft: &mut Draft,
     ) {
@@ -250,7 +298,7 @@ impl Lists {
             _ => "403",
         };
         let status = line.after("deny_status").or_else(|| line.after("status")).unwrap_or(default);
-        let mut status = match status {
+        let status = match status {
             "403" | "404" | "410" | "451" | "429" | "503" => status,
             _ => {
                 draft.stricter(&line.from, "Tiergate answers by no other status than 403, 404, 410, 451, 429, 503 and redirects: until the origin does, 403");
@@ -260,118 +308,97 @@ impl Lists {
         if line.word(1) == "auth" {
             draft.stricter(&line.from, "clients are recognised by [[key]] and [token], and passwords are for the origin: refused until a rule lets pass what may");
         }
-        let (mut clauses, unknown) = match acls.wider(line) {
-            Ok(it) => it,
-            Err(why) => {
-                return draft.less_safe(&line.from, &format!("{why}: nothing is refused by it"));
-            }
-        };
-        if !unknown.is_empty() {
-            status = "404";
-            let whole = clauses.iter().any(|it| it.terms.is_empty());
-            let what = if whole { "everything is refused" } else { "it refuses more" };
-            draft.stricter(
-                &line.from,
-                &format!("{}: {what}, until you write a [[rule]] for it", unknown.join("; ")),
-            );
-        }
-        for clause in &mut clauses {
-            for exempt in &self.accepted[phase] {
-                clause.terms.extend(exempt.terms.iter().map(|(term, not)| (term.clone(), !not)));
-            }
-        }
+        let Some((clauses, _)) = self.refused(line, reading, draft) else { return };
         for clause in clauses {
-            let Some(number) = clause.rate else {
-                let refuse = vec![("refuse".to_owned(), status.to_owned())];
-                self.refused.push(Decision {
-                    clause: clause.terms,
-                    keys: refuse,
-                    from: line.from.clone(),
-                });
-                continue;
-            };
-            let table = self.tracked.clone().filter(|it| !it.is_empty());
-            let table = match table {
-                Some(table) => made.tables.get(&table),
-                None => made.tables.values().next(),
-            };
-            let Some(Table { seconds, from }) = table.cloned() else {
-                draft.less_safe(
-                    &line.from,
-                    "no stick-table stores http_req_rate: nothing is refused by it",
-                );
-                continue;
-            };
-            let policer = format!("over-{number}-in-{seconds}s");
-            if !made.known.contains(&policer) {
-                made.known.push(policer.clone());
-                let mut item = Item::new("[[policer]]");
-                item.key("name", quoted(&policer), &line.from);
-                item.key("rate", quoted(&rate(number, seconds)), &from);
-                item.key("burst", number.max(1), &line.from);
-                item.key("per", quoted("flow"), &from);
-                made.policers.push(item);
-                if status != "429" {
-                    draft.note(&line.from, "clients over their rate get 429");
-                }
-                draft.note(&line.from, "HAProxy counts refused requests too, so a client that goes on stays refused; here it gets its rate: for more, refusal.block");
+            match clause.rate.clone() {
+                None => self.refuse(&[clause], status, line),
+                Some(rate) => self.policed(clause, &rate, line, front, made, draft),
             }
-            let keys = vec![("police".to_owned(), quoted(&policer))];
-            self.rates.push((number, seconds.max(1)));
-            self.policers.push(Decision { clause: clause.terms, keys, from: line.from.clone() });
         }
     }
 
-    fn redirect(&mut self, line: &Line, at: usize, acls: &Known<'_>, draft: &mut Draft) {
+    /// A refusal by a client's rate.
+    fn policed(
+        &mut self,
+        clause: Clause,
+        asked: &Rate,
+        line: &Line,
+        front: &Front<'_>,
+        made: &mut Made,
+        draft: &mut Draft,
+    ) {
+        let tracked = self.tracked.get(&asked.counter).cloned();
+        let (key, table) = tracked.unwrap_or(("src".to_owned(), String::new()));
+        if key != "src" {
+            draft.less_safe(&line.from, &format!("HAProxy counts by {key}, and here each client's address is counted: write flow = … in the rule"));
+        }
+        let table = if asked.table.is_empty() { table } else { asked.table.clone() };
+        let table = if table.is_empty() { front.section.name.clone() } else { table };
+        let Some(Table { seconds, from }) = made.tables.get(&table).cloned() else {
+            return draft.less_safe(
+                &line.from,
+                "no stick-table that is known here stores http_req_rate: nothing is refused by it",
+            );
+        };
+        let number = asked.number;
+        let policer = format!("over-{number}-in-{seconds}s");
+        if !made.known.contains(&policer) {
+            made.known.push(policer.clone());
+            let mut item = Item::new("[[policer]]");
+            item.key("name", quoted(&policer), &line.from);
+            item.key("rate", quoted(&rate(number, seconds)), &from);
+            item.key("burst", number.max(1), &line.from);
+            item.key("per", quoted("flow"), &from);
+            made.policers.push(item);
+        }
+        draft.less_safe(&line.from, "HAProxy counts all requests that it tracks, also those that it refuses, so that a client that goes on stays refused; here a client over its rate gets 429, and goes on getting its rate of what this line asks: for more, refusal.block");
+        let keys = vec![("police".to_owned(), quoted(&policer))];
+        self.rates.push((number, seconds.max(1)));
+        self.policers.push(Decision { clause: clause.terms, keys, from: line.from.clone() });
+    }
+
+    fn redirected(&mut self, line: &Line, reading: &Reading, draft: &mut Draft) {
+        let at = if line.word(0) == "redirect" { 1 } else { 2 };
         let (kind, target) = (line.word(at), line.word(at + 1));
-        if kind != "location" || target.contains('%') {
+        let Some((clauses, is_exact)) = self.refused(line, reading, draft) else { return };
+        let is_fixed = kind == "location" && !target.contains('%');
+        if !is_fixed {
             draft.stricter(
                 &line.from,
                 "redirects to addresses made of the request: refused until the origin sends them",
             );
-            let (clauses, unknown) = match acls.wider(line) {
-                Ok(it) => it,
-                Err(why) => return draft.less_safe(&line.from, &why),
-            };
-            if !unknown.is_empty() {
-                draft.stricter(&line.from, &format!("{}: it refuses more", unknown.join("; ")));
-            }
-            for clause in clauses.into_iter().filter(|it| it.rate.is_none()) {
-                let refuse = decision(vec![("refuse", "404".to_owned())], &line.from);
-                self.refused.push(Decision { clause: clause.terms, ..refuse });
-            }
-            return;
         }
-        let code = line
-            .after("code")
-            .filter(|it| ["301", "302", "303", "307", "308"].contains(it))
-            .unwrap_or("302");
-        let refuse = format!("{{ status = {code}, redirect = {} }}", quoted(target));
-        add(&mut self.refused, line, acls, vec![("refuse", refuse)], draft);
+        // Where more is refused, it is not sent to where it was not to go.
+        let refuse = match is_fixed && is_exact {
+            false => "404".to_owned(),
+            true => {
+                let code = line
+                    .after("code")
+                    .filter(|it| ["301", "302", "303", "307", "308"].contains(it))
+                    .unwrap_or("302");
+                format!("{{ status = {code}, redirect = {} }}", quoted(target))
+            }
+        };
+        if clauses.iter().any(|it| it.rate.is_some()) {
+            draft.less_safe(&line.from, "a redirect by a client's rate: nothing is refused by it");
+        }
+        let clauses: Vec<Clause> = clauses.into_iter().filter(|it| it.rate.is_none()).collect();
+        self.refuse(&clauses, &refuse, line);
+    }
+}
+
+/// Lists when a condition holds of more than HAProxy's, where that lets more pass.
+fn opens(open: &[String], line: &Line, draft: &mut Draft) {
+    if !open.is_empty() {
+        draft.less_safe(&line.from, &format!("{}: more is let pass", open.join("; ")));
     }
 }
 
 /// Adds a line's decision for each of its clauses.
-fn add(
-    list: &mut Vec<Decision>,
-    line: &Line,
-    acls: &Known<'_>,
-    keys: Vec<(&str, String)>,
-    draft: &mut Draft,
-) {
-    match acls.clauses(line) {
-        Err(why) => draft.note(&line.from, &why),
-        Ok(clauses) if clauses.iter().any(|it| it.rate.is_some()) => {
-            draft.note(
-                &line.from,
-                "a decision by a client's rate: only refusals can be, by a [[policer]]",
-            );
-        }
-        Ok(clauses) => {
-            for clause in clauses {
-                list.push(Decision { clause: clause.terms, ..decision(keys.clone(), &line.from) });
-            }
-        }
+fn add(list: &mut Vec<Decision>, clauses: &[Clause], keys: Vec<(&str, String)>, line: &Line) {
+    for clause in clauses {
+        let clause = clause.terms.clone();
+        list.push(Decision { clause, ..decision(keys.clone(), &line.from) });
     }
 }
 

@@ -34,10 +34,39 @@ pub(super) struct Section {
     pub(super) kind: String,
     pub(super) name: String,
     pub(super) from: From,
+    /// What it takes from its `defaults`, whose ACLs only these lines know.
+    pub(super) inherited: Vec<Line>,
     pub(super) lines: Vec<Line>,
 }
 
-const SECTIONS: [&str; 16] = [
+impl Section {
+    pub(super) fn is_proxy(&self) -> bool {
+        self.is_front() || self.is_back()
+    }
+
+    /// Whether clients connect to it.
+    pub(super) fn is_front(&self) -> bool {
+        matches!(self.kind.as_str(), "frontend" | "listen")
+    }
+
+    /// Whether it may have servers.
+    pub(super) fn is_back(&self) -> bool {
+        matches!(self.kind.as_str(), "backend" | "listen")
+    }
+
+    /// What it takes from its `defaults`, and what it says itself.
+    pub(super) fn all_lines(&self) -> impl DoubleEndedIterator<Item = &Line> {
+        self.inherited.iter().chain(&self.lines)
+    }
+
+    /// Whether it is switched off.
+    pub(super) fn is_disabled(&self) -> bool {
+        let last = self.all_lines().rfind(|it| matches!(it.word(0), "disabled" | "enabled"));
+        last.is_some_and(|it| it.word(0) == "disabled")
+    }
+}
+
+const SECTIONS: [&str; 17] = [
     "global",
     "defaults",
     "frontend",
@@ -51,6 +80,7 @@ const SECTIONS: [&str; 16] = [
     "program",
     "http-errors",
     "ring",
+    "fcgi-app",
     "log-forward",
     "crt-store",
     "traces",
@@ -66,31 +96,21 @@ pub(super) fn read(
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Vec<Section>, ImportFault> {
     let mut sections: Vec<Section> = Vec::new();
-    let (mut whole, mut begin) = (String::new(), 1);
     let mut set = BTreeMap::new();
     for (number, line) in (1..).zip(text.lines()) {
         if number > LINES_MAX {
             let message = format!("has more than {LINES_MAX} lines");
             return Err(ImportFault { file: file.to_owned(), line: number, message });
         }
-        if whole.is_empty() {
-            begin = number;
-        }
-        // A backslash at the end joins lines.
-        if let Some(joined) = line.strip_suffix('\\').filter(|it| !it.ends_with('\\')) {
-            whole += joined;
-            whole.push(' ');
-            continue;
-        }
-        whole += line;
-        let said = std::mem::take(&mut whole);
-        let from = From { file: file.to_owned(), line: begin, text: said.trim().to_owned() };
+        let from = From { file: file.to_owned(), line: number, text: line.trim().to_owned() };
         let known = |name: &str| set.get(name).cloned().unwrap_or_else(|| environment(name));
-        let words = words(&said, &known).map_err(|fault| from.fault(fault))?;
+        let words = words(line, &known).map_err(|fault| from.fault(fault))?;
         let Some(first) = words.first() else { continue };
         if SECTIONS.contains(&first.as_str()) {
             let name = words.get(1).cloned().unwrap_or_default();
-            sections.push(Section { kind: first.clone(), name, from, lines: Vec::new() });
+            let inherited = inherited(&words, &sections).map_err(|fault| from.fault(fault))?;
+            let kind = first.clone();
+            sections.push(Section { kind, name, from, inherited, lines: Vec::new() });
             continue;
         }
         // Conditions by the version of HAProxy are beyond what an import can know.
@@ -110,6 +130,22 @@ pub(super) fn read(
         section.lines.push(Line { words, from });
     }
     Ok(sections)
+}
+
+/// What a section that begins with these words takes from the `defaults` that it names behind `from`, or that precede it.
+fn inherited(words: &[String], sections: &[Section]) -> Result<Vec<Line>, String> {
+    let kind = words.first().map_or("", String::as_str);
+    let named = words.iter().position(|it| it == "from").and_then(|at| words.get(at + 1));
+    let mut defaults = sections.iter().filter(|it| it.kind == "defaults");
+    let found = match (kind, named) {
+        ("defaults" | "frontend" | "backend" | "listen", Some(name)) => {
+            let found = defaults.rfind(|it| it.name == *name);
+            Some(found.ok_or_else(|| format!("no defaults are called {name:?}"))?)
+        }
+        ("frontend" | "backend" | "listen", None) => defaults.next_back(),
+        _ => None,
+    };
+    Ok(found.map_or_else(Vec::new, |it| it.all_lines().cloned().collect()))
 }
 
 /// What a line of `global` sets in the environment, for the lines behind it.
@@ -144,12 +180,23 @@ fn words(line: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Vec
             (it, Some(open)) if it == open => quote = None,
             ('\\', None | Some('"')) => {
                 begun = true;
-                word.push(match letters.next() {
+                let is_escape = |it: &char| {
+                    matches!(it, 'n' | 'r' | 't' | 'x' | ' ' | '\t' | '#' | '\\' | '\'' | '"' | '$')
+                };
+                word.push(match letters.next_if(is_escape) {
                     Some('n') => '\n',
                     Some('r') => '\r',
                     Some('t') => '\t',
+                    Some('x') => {
+                        let digits: String = letters.by_ref().take(2).collect();
+                        let code = u8::from_str_radix(&digits, 16).ok().filter(u8::is_ascii);
+                        char::from(
+                            code.ok_or("must have the code of an ASCII character behind \\x")?,
+                        )
+                    }
                     Some(letter) => letter,
-                    None => return Err("ends in a backslash".to_owned()),
+                    // Before other letters it stays: `\d` and `\.` are for expressions.
+                    None => '\\',
                 });
             }
             ('$', Some('"')) => {
@@ -174,7 +221,7 @@ fn words(line: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Vec
                     )
                 })?;
             }
-            ('#', None) if !begun => break,
+            ('#', None) => break,
             (it, None) if it.is_whitespace() => {
                 if std::mem::take(&mut begun) {
                     words.push(std::mem::take(&mut word));
@@ -207,13 +254,16 @@ mod tests {
         assert_eq!(words("x\"a:${PORT}\"'$PORT' \"\"").expect("right"), ["xa:80$PORT", ""]);
         assert_eq!(words("\"${NO-1 2}:${PORT-1}\"").expect("right"), ["1 2:80"]);
         assert!(words("\"$NO\"").is_err() && words("\"${NO}:1\"").is_err());
-        assert!(words("a 'b").is_err() && words("a\\").is_err() && words("\"${A\"").is_err());
+        assert!(words("a 'b").is_err() && words("\"${A\"").is_err() && words("\\xg").is_err());
+        assert_eq!(words("^/\\d+\\.x\\\\\\x41#b \\").expect("right"), ["^/\\d+\\.x\\A"]);
+        // There are no lines that go on in the next.
+        assert_eq!(words("a \\").expect("right"), ["a", "\\"]);
     }
 
     #[test]
     fn sections_have_lines_with_numbers() {
         let read = |text| read(text, "f", &|_| None);
-        let list = read("# x\nfrontend web\n bind :80 \\\n  ssl\n\nbackend b\n").expect("right");
+        let list = read("# x \\\nfrontend web\n bind :80 ssl\n\nbackend b\n").expect("right");
         assert_eq!((list.len(), list[0].lines[0].from.line), (2, 3));
         assert_eq!(list[0].lines[0].words, ["bind", ":80", "ssl"]);
         assert_eq!(read("\nbind :80").expect_err("no section").line, 2);

@@ -1,6 +1,7 @@
 //! What the frontends become: listeners, classes, policers and rules.
 
-use super::super::draft::{Draft, From, Item, name, quoted};
+use super::super::draft::{From, Item, quoted};
+use super::backend::pool_name;
 use super::grammar::Section;
 use super::values::seconds;
 use std::collections::BTreeMap;
@@ -18,8 +19,8 @@ pub(super) struct Table {
 pub(super) struct Made {
     pub(super) rules: Vec<Item>,
     pub(super) policers: Vec<Item>,
-    /// Backends in the order in which they are used; the first is `[origin]`.
-    pub(super) used: Vec<String>,
+    /// Backends in the order in which they are used, and what their pools are called; the first is `[origin]`.
+    pub(super) used: Vec<(String, String)>,
     /// `timeout queue`.
     pub(super) queue: Option<(String, From)>,
     pub(super) listeners: Vec<(String, Item)>,
@@ -27,8 +28,6 @@ pub(super) struct Made {
     pub(super) priorities: BTreeMap<i64, From>,
     pub(super) tables: BTreeMap<String, Table>,
     pub(super) known: Vec<String>,
-    /// Backends that refuse some requests themselves, with the line.
-    closed: BTreeMap<String, From>,
 }
 
 impl Made {
@@ -55,19 +54,6 @@ impl Made {
 
     /// Takes note of a section's table.
     pub(super) fn table(&mut self, section: &Section) {
-        if section.kind == "backend" {
-            let closing = section.lines.iter().find(|it| {
-                let is_refusal = matches!(
-                    it.word(1),
-                    "deny" | "reject" | "silent-drop" | "tarpit" | "auth" | "return"
-                );
-                matches!(it.word(0), "http-request" | "block") && is_refusal
-                    || it.word(0) == "tcp-request" && it.words.iter().any(|it| it == "reject")
-            });
-            if let Some(line) = closing {
-                self.closed.insert(section.name.clone(), line.from.clone());
-            }
-        }
         for line in section.lines.iter().filter(|it| it.word(0) == "stick-table") {
             let stored = line.after("store").unwrap_or_default();
             let rate = stored
@@ -80,22 +66,18 @@ impl Made {
         }
     }
 
-    /// Whether everything that leads to a backend is refused, because it refuses some itself.
-    pub(super) fn is_closed(&self, backend: &str, draft: &mut Draft) -> bool {
-        let Some(from) = self.closed.get(backend) else { return false };
-        draft.stricter(from, "a refusal in a backend: everything that leads there is refused (all of the frontend, if it is the default), until you write it as [[rule]] with the conditions that lead there");
-        true
-    }
-
     /// The pool of a backend, which is used from now on.
     pub(super) fn pool(&mut self, backend: &str) -> String {
-        if !self.used.iter().any(|it| it == backend) {
-            self.used.push(backend.to_owned());
+        if let Some((_, called)) = self.used.iter().find(|(used, _)| used == backend) {
+            return called.clone();
         }
-        match self.used[0] == backend {
+        let others: Vec<String> = self.used.iter().map(|(_, called)| called.clone()).collect();
+        let called = match others.is_empty() {
             true => "default".to_owned(),
-            false => name(backend),
-        }
+            false => pool_name(backend, &others),
+        };
+        self.used.push((backend.to_owned(), called.clone()));
+        called
     }
 }
 

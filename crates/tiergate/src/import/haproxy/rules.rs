@@ -1,7 +1,8 @@
 //! Lists of decisions as rules of which the first that matches decides.
 
 use super::super::draft::{From, Item};
-use super::acl::{Term, regex};
+use super::acl::Term;
+use super::path::regex;
 
 /// Most rules that a list of decisions may become: negations double them.
 const RULES_MAX: usize = 2_000;
@@ -140,7 +141,7 @@ fn both(terms: &mut Vec<Term>, further: &Term) -> Option<bool> {
 /// A pattern of a path, as TOML, as a regular expression, as TOML.
 fn expression(pattern: &str) -> Option<String> {
     let pattern: String = serde_json::from_str(pattern).ok()?;
-    let mut expression = "^".to_owned();
+    let mut expression = "(?-u)^".to_owned();
     let mut rest = pattern.as_str();
     while let Some(letter) = rest.chars().next() {
         let (further, len) = match letter {
@@ -175,7 +176,11 @@ fn intersected(terms: &mut Vec<Term>, further: &Term) -> Option<bool> {
     if known.values == further.values {
         return Some(true);
     }
-    let is_plain = matches!(known.key.as_str(), "path" | "method" | "host");
+    // Of several values of a name, each list may have found another one.
+    if !matches!(known.key.as_str(), "path" | "method" | "host" | "sni" | "client" | "destination")
+    {
+        return None;
+    }
     let mut values = Vec::new();
     if matches!(known.key.as_str(), "client" | "destination") {
         for a in &known.values {
@@ -209,7 +214,7 @@ fn intersected(terms: &mut Vec<Term>, further: &Term) -> Option<bool> {
                 (None, Some(short)) if exact(a) => {
                     values.extend(a.starts_with(&short).then(|| a.clone()))
                 }
-                (None, None) if exact(a) && exact(b) && is_plain => {}
+                (None, None) if exact(a) && exact(b) => {}
                 _ => return None,
             }
         }
