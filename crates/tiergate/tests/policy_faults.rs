@@ -1219,6 +1219,7 @@ fn every_key_reaches_what_it_means() {
         proxy_protocol: true,
         http2: false,
         http3: false,
+        only_v6: false,
         share_port: true,
     };
     assert_eq!(policy.listeners, [listener]);

@@ -3,6 +3,7 @@
 mod support;
 
 use std::io::Read;
+use std::net::{Ipv6Addr, TcpStream};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 use support::client::Client;
@@ -384,6 +385,27 @@ fn a_reload_that_waits_for_a_file_holds_up_nothing_else() {
     second.answer(&text("x-three"));
     eventually("the second is done", || gateway.number("/config/generation") == 3);
     assert_eq!(gateway.get("/refused").field("x-three"), Some("rule"));
+}
+
+/// As nginx's usual pair `listen 80; listen [::]:80;` is taken over.
+#[test]
+fn all_addresses_of_ipv6_leave_ipv4_to_another_listener() {
+    let origin = Origin::echo();
+    let policy = Policy::of(&[origin.server()]);
+    let gateway = Gateway::start(&policy);
+    let second = Port::reserve().address;
+    let all = (Ipv6Addr::UNSPECIFIED, second.port()).into();
+    for pair in [[second, all], [all, second]] {
+        gateway.write_policy(&policy.text(&[gateway.address, pair[0], pair[1]], gateway.admin));
+        let (status, answer) = gateway.reload();
+        assert_eq!(status, 200, "{answer}");
+        for address in [second, (Ipv6Addr::LOCALHOST, second.port()).into()] {
+            assert_eq!(Client::connect(address).get("/x").status, 200, "{address}");
+        }
+        gateway.write_policy(&policy.text(&[gateway.address], gateway.admin));
+        assert_eq!(gateway.reload().0, 200);
+        eventually("they are closed", || TcpStream::connect(second).is_err());
+    }
 }
 
 #[test]

@@ -48,38 +48,15 @@ pub(super) fn faults(policy: &Policy) -> Vec<Fault> {
 fn unbindable(policy: &Policy) -> Vec<(Vec<Step>, String)> {
     let listeners = policy.listeners.iter().enumerate().map(|(index, it)| {
         let steps = vec![Step::Key("listener"), Step::Element(index), Step::Key("address")];
-        (steps, it.address, it.share_port)
+        (steps, it.address)
     });
-    let admin = policy.admin.map(|address| (vec![Step::Key("admin")], address, false));
-    let all: Vec<_> = listeners.chain(admin).collect();
-    let takes_both = std::fs::read_to_string("/proc/sys/net/ipv6/bindv6only")
-        .is_ok_and(|it| it.trim_ascii() == "0");
-    let mut faults = Vec::new();
-    for (index, (steps, address, shares)) in all.iter().enumerate() {
-        if is_foreign(*address) {
-            let ip = address.ip();
-            let fault =
-                format!("{ip} is none of this machine's addresses; `ip address` lists them");
-            faults.push((steps.clone(), fault));
-        }
-        let meets = |(_, other, other_shares): &&(Vec<Step>, SocketAddr, bool)| {
-            !(*shares && *other_shares)
-                && (takes_all(*address, *other) || takes_all(*other, *address))
-        };
-        if takes_both && let Some((_, other, _)) = all[..index].iter().find(meets) {
-            faults.push((
-                steps.clone(),
-                format!("{other} is listened on as well, and here [::] takes connections over IPv4, too (net.ipv6.bindv6only = 0); leave one out"),
-            ));
-        }
-    }
-    faults
-}
-
-/// Whether a socket for all addresses of IPv6 takes the connections of another for IPv4, where the system has it so.
-fn takes_all(all: SocketAddr, other: SocketAddr) -> bool {
-    let same_port = all.port() == other.port() && all.port() != 0;
-    same_port && all.is_ipv6() && all.ip().is_unspecified() && other.is_ipv4()
+    let all = listeners.chain(policy.admin.map(|address| (vec![Step::Key("admin")], address)));
+    let foreign = all.filter(|(_, address)| is_foreign(*address));
+    let fault = |(steps, address): (_, SocketAddr)| {
+        let ip = address.ip();
+        (steps, format!("{ip} is none of this machine's addresses; `ip address` lists them"))
+    };
+    foreign.map(fault).collect()
 }
 
 /// Whether it is an address of another machine.

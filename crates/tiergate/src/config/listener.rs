@@ -17,7 +17,8 @@ const CRLS_MAX: usize = 64;
 section! {
     /// A socket that clients connect to.
     pub(super) struct ListenerKeys {
-        /// Address and port, `"0.0.0.0:80"`, `"[::]:443"`.
+        /// Address and port, `"0.0.0.0:80"`, `"[::]:443"`. `[::]` takes connections over IPv4, too, unless the system has it otherwise or another
+        /// listener, or `admin`, has that port of IPv4.
         address: Option<SocketAddr> = ADDRESS.required("write address = \"0.0.0.0:80\"");
         /// The name by which rules refer to it.
         name: Option<String> = Name.optional("only its address");
@@ -101,6 +102,8 @@ pub struct Listener {
     pub http2: bool,
     /// Whether HTTP/3 is served on the UDP port with the same number.
     pub http3: bool,
+    /// Whether it is of IPv6 alone: it has all addresses, and another listener of the policy has the port of IPv4.
+    pub only_v6: bool,
 }
 
 /// Certificate and key files in PEM; the first whose name matches the client's SNI is used,
@@ -134,7 +137,11 @@ pub enum ClientCertificate {
 }
 
 /// The listeners; one with every default if none is given. `trusts`: whether any peer is trusted.
-pub(super) fn listeners(raw: Vec<At<ListenerKeys>>, trusts: bool) -> Vec<Listener> {
+pub(super) fn listeners(
+    raw: Vec<At<ListenerKeys>>,
+    trusts: bool,
+    admin: Option<SocketAddr>,
+) -> Vec<Listener> {
     if raw.is_empty() {
         return vec![Listener::plain(DEFAULT)];
     }
@@ -163,9 +170,21 @@ pub(super) fn listeners(raw: Vec<At<ListenerKeys>>, trusts: bool) -> Vec<Listene
             share_port: raw.share_port,
             http2: raw.http2,
             http3: raw.http3,
+            only_v6: false,
         });
     }
+    leave_v4_to_others(&mut listeners, admin);
     listeners
+}
+
+/// Has a listener of all addresses leave those of IPv4 to another one that has them at the same port, as the system would not let both have them.
+fn leave_v4_to_others(listeners: &mut [Listener], admin: Option<SocketAddr>) {
+    let all = listeners.iter().map(|it| it.address).chain(admin);
+    let ports: Vec<u16> = all.filter(SocketAddr::is_ipv4).map(|it| it.port()).collect();
+    for it in listeners.iter_mut().filter(|it| it.address.is_ipv6()) {
+        let (ip, port) = (it.address.ip(), it.address.port());
+        it.only_v6 = ip.is_unspecified() && port != 0 && ports.contains(&port);
+    }
 }
 
 /// Reports what HTTP/3 cannot be together with.
@@ -231,6 +250,7 @@ impl Listener {
             share_port: false,
             http2: true,
             http3: false,
+            only_v6: false,
         }
     }
 

@@ -380,7 +380,7 @@ pub(super) fn meant(
     let last = classes.ids.get(foreground.saturating_sub(1)).copied().unwrap_or_default();
     let default_class =
         raw.default_class.and_then(|name| classes.named(&name, &place.key("default_class")));
-    let listeners = listeners(raw.listener, !raw.trusted.is_empty());
+    let listeners = listeners(raw.listener, !raw.trusted.is_empty(), raw.admin);
     let mut references = References {
         classes: &classes,
         listeners: &listeners,

@@ -1,9 +1,10 @@
 //! Listening sockets, and what a policy wants of them.
 
+use crate::config::meant::Listener;
 use crate::{defer_accept, demux, saved_syn};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use tiergate_core::demux::Instruction;
@@ -23,17 +24,21 @@ pub struct Wanted {
 /// What picks one of the sockets of an address for a connection; `None`: the kernel, in its own way. The reload's to say, and one socket's task to follow.
 pub type Program = Option<Arc<[Instruction]>>;
 
-/// As many sockets as asked for that listen on `address` together. `share`: also with those of other
-/// processes, which share the port as well; otherwise it is an error if any listens there.
+/// As many sockets as asked for that listen together where a listener does. If that shares its port, also with those of other
+/// processes, which share it as well; otherwise it is an error if any listens there.
 ///
 /// # Errors
 /// What the system says.
-pub fn bind(address: SocketAddr, count: usize, share: bool) -> io::Result<Vec<TcpListener>> {
-    (0..count).map(|place| bind_one(address, share || place > 0)).collect()
+pub fn bind(listener: &Listener, count: usize) -> io::Result<Vec<TcpListener>> {
+    (0..count).map(|place| bind_one(listener, listener.share_port || place > 0)).collect()
 }
 
-fn bind_one(address: SocketAddr, share: bool) -> io::Result<TcpListener> {
+fn bind_one(listener: &Listener, share: bool) -> io::Result<TcpListener> {
+    let address = listener.address;
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if listener.only_v6 {
+        socket.set_only_v6(true)?;
+    }
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(share)?;
     socket.set_nonblocking(true)?;

@@ -94,14 +94,14 @@ impl Listeners {
         for listener in &policy.listeners {
             let address = listener.address;
             if !self.open.contains_key(&address) {
-                let sockets = self.sockets(address, listener.share_port);
+                let sockets = self.sockets(listener);
                 let sockets = sockets.with_context(|| format!("cannot listen on {address}"))?;
                 fresh.insert(address, sockets);
             }
             let known = self.open.get(&address);
             if listener.http3 && known.is_none_or(|known| known.quic.is_none()) {
                 let may_wait = self.had_quic.contains(&address) || self.has_predecessor;
-                let bound = quic_listeners::bind(address, self.threads.len(), may_wait);
+                let bound = quic_listeners::bind(listener, self.threads.len(), may_wait);
                 let bound =
                     bound.with_context(|| format!("cannot listen on {address} by UDP, for HTTP/3"));
                 quic.insert(address, bound?);
@@ -172,12 +172,9 @@ impl Listeners {
         self.shared.lanes.get().filter(|_| is_own && !listener.share_port).map(program)
     }
 
-    /// The sockets of an address, and whether they are all and only ours.
-    fn sockets(
-        &mut self,
-        address: SocketAddr,
-        share: bool,
-    ) -> std::io::Result<(Vec<TcpListener>, bool)> {
+    /// The sockets of a listener, and whether they are all and only ours.
+    fn sockets(&mut self, listener: &Listener) -> std::io::Result<(Vec<TcpListener>, bool)> {
+        let (address, share) = (listener.address, listener.share_port);
         let is = |socket: &TcpListener| socket.local_addr().is_ok_and(|local| local == address);
         let inherited = std::mem::take(&mut self.inherited);
         let (known, others): (Vec<_>, Vec<_>) = inherited.into_iter().partition(is);
@@ -195,7 +192,7 @@ impl Listeners {
             let is_own = known.len() == threads && !share;
             return Ok((sockets.collect::<std::io::Result<_>>()?, is_own));
         }
-        Ok((listen::bind(address, self.threads.len(), share)?, !share))
+        Ok((listen::bind(listener, self.threads.len())?, !share))
     }
 
     /// All sockets once more, those of an address in the order of its threads.

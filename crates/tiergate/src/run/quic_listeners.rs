@@ -5,6 +5,7 @@
 
 use super::orders::{Of, OpenQuic, Order, Work};
 use crate::client::alt_svc::AltSvc;
+use crate::config::meant::Listener;
 use crate::listen::Settings;
 use crate::quic::{self, Group};
 use crate::shared::{Present, Shared};
@@ -28,8 +29,8 @@ pub(super) enum Bound {
 ///
 /// # Errors
 /// What the system says.
-pub(super) fn bind(address: SocketAddr, threads: usize, may_wait: bool) -> io::Result<Bound> {
-    match quic::bind(address, threads) {
+pub(super) fn bind(listener: &Listener, threads: usize, may_wait: bool) -> io::Result<Bound> {
+    match quic::bind(listener.address, threads, listener.only_v6) {
         Ok(sockets) => Ok(Bound::Now(sockets)),
         Err(error) if may_wait && quic::is_taken(&error) => Ok(Bound::Later),
         Err(error) => Err(error),
@@ -114,7 +115,8 @@ pub(super) async fn carry_out(order: OpenQuic) {
             let bound = async {
                 loop {
                     tokio::time::sleep(AGAIN).await;
-                    match quic::bind(of.address, threads.len()) {
+                    let only_v6 = of.settings.load().listener.only_v6;
+                    match quic::bind(of.address, threads.len(), only_v6) {
                         Ok(sockets) => return of.serve(sockets, &threads),
                         Err(error) if quic::is_taken(&error) => {}
                         Err(error) => {
