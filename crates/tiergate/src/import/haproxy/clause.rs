@@ -1,7 +1,8 @@
 //! The conditions of a line, of which one must hold, each of terms of rules.
 
 use super::super::draft::quoted;
-use super::acl::{Asked, Between, Bound, Rate, Term, acl, predefined};
+use super::acl::{Asked, Rate, acl, predefined};
+use super::between::{Between, Bound, Term};
 use super::grammar::Line;
 use std::collections::BTreeMap;
 

@@ -1,8 +1,9 @@
 //! `frontend` and `listen`: their rules.
 
 use super::super::draft::{Draft, From, Item, quoted};
-use super::acl::{Rate, Term, acl};
+use super::acl::{Rate, acl};
 use super::backend::{Closed, closed};
+use super::between::Term;
 use super::bind::binds;
 use super::clause::{Acls, Clause, Reading, Side, condition};
 use super::effect::{Effect, effect};

@@ -3,6 +3,7 @@
 
 mod acl;
 mod backend;
+mod between;
 mod bind;
 mod clause;
 mod effect;

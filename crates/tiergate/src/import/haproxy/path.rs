@@ -2,7 +2,7 @@
 //! its escapes: a condition means the same if it holds for the one exactly if it holds for the other of a normalised path.
 
 use super::super::draft::{literal, quoted};
-use super::acl::{Between, Bound, Term};
+use super::between::{Between, Bound, Term};
 
 /// Whether the letter is never escaped in a normalised path.
 fn is_plain(letter: char) -> bool {

@@ -1,7 +1,7 @@
 //! Lists of decisions as rules of which the first that matches decides.
 
 use super::super::draft::{From, Item};
-use super::acl::Term;
+use super::between::Term;
 use super::path::regex;
 
 /// Most rules that a list of decisions may become: negations double them.

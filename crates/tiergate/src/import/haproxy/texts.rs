@@ -1,7 +1,7 @@
 //! What an ACL asks of hosts, header fields, cookies and parameters.
 
 use super::super::draft::{literal, quoted};
-use super::acl::{Between, Bound, Term};
+use super::between::{Between, Bound, Term};
 
 /// How values are compared: `beg` of `hdr_beg` or `-m beg`, and `-i`.
 pub(super) struct Way<'w> {
