@@ -3,6 +3,7 @@
 use crate::buffers::Buffer;
 use crate::tcp_info;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::ioctl_fionread;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -49,6 +50,12 @@ pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
         Ok(())
     }
 
+    /// Whether to close the connection would lose some of what was written, or may: the client has sent what nobody has read, so that the close is a reset,
+    /// or some has not been sent yet, and the client may send until then. Two system calls.
+    fn is_unsettled(&self) -> bool {
+        false
+    }
+
     /// Has the close of the connection be a reset.
     fn reset_at_close(&self);
 
@@ -89,6 +96,11 @@ impl ClientStream for TcpStream {
 
     fn limit_unsent(&self, bytes: u32) -> io::Result<()> {
         socket2::SockRef::from(self).set_tcp_notsent_lowat(bytes)
+    }
+
+    fn is_unsettled(&self) -> bool {
+        ioctl_fionread(self).is_ok_and(|bytes| bytes > 0)
+            || tcp_info::unsent(self).is_some_and(|bytes| bytes > 0)
     }
 
     fn reset_at_close(&self) {

@@ -23,6 +23,11 @@ pub fn acknowledged(stream: &impl AsFd) -> Option<u64> {
     Some(u64_at(&read::<LEN>(stream)?, ACKED))
 }
 
+/// Bytes that were written and have not been sent; `None`: the kernel does not tell (before Linux 5.4), or it is no TCP connection. One system call.
+pub fn unsent(stream: &impl AsFd) -> Option<u32> {
+    Some(u32_at(&read::<LEN_OF_ALL>(stream)?, offset_of!(libc::tcp_info, tcpi_notsent_bytes)))
+}
+
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {

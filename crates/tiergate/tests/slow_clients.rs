@@ -3,6 +3,9 @@
 
 mod support;
 
+use socket2::{Domain, Socket, Type};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use support::client::Client;
@@ -47,6 +50,33 @@ fn idle_connections_cost_little_memory() {
     };
     println!("{bytes} bytes for an idle connection, all that a first request allocates included");
     assert!(bytes < 6 * 1024, "{bytes} bytes an idle connection");
+}
+
+/// More than its window takes at once, to a client that sends while it reads: what nobody has read makes a close a reset, which would lose the rest.
+#[test]
+fn what_a_client_sends_meanwhile_costs_it_none_of_its_last_answer() {
+    let body = "x".repeat(300_000);
+    let origin = Origin::answering({
+        let body = body.clone();
+        move |_| ok(&body)
+    });
+    let gateway = Gateway::start(&Policy::of(&[origin.server()]));
+    for more in ["\r\n", "GET /next HTTP/1.1\r\nHost: x\r\n\r\n"] {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.set_recv_buffer_size(8 << 10).expect("it is allowed");
+        socket.connect(&gateway.address.into()).expect("it listens");
+        let mut client = TcpStream::from(socket);
+        client.set_read_timeout(Some(PATIENCE)).expect("it is no zero");
+        let request = "GET /long HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        client.write_all(request.as_bytes()).expect("open");
+        let mut answer = vec![0; 100];
+        client.read_exact(&mut answer).expect("it begins");
+        client.write_all(more.as_bytes()).expect("open");
+        // The gateway has seen it before the client reads on.
+        std::thread::sleep(Duration::from_millis(50));
+        client.read_to_end(&mut answer).expect("no reset");
+        assert!(answer.ends_with(body.as_bytes()), "{} bytes", answer.len());
+    }
 }
 
 #[test]

@@ -189,6 +189,10 @@ impl ClientStream for TlsStream<TcpStream> {
         self.get_ref().0.limit_unsent(bytes)
     }
 
+    fn is_unsettled(&self) -> bool {
+        self.get_ref().0.is_unsettled()
+    }
+
     fn reset_at_close(&self) {
         self.get_ref().0.reset_at_close();
     }

@@ -44,8 +44,7 @@ pub async fn serve<S: ClientStream>(
     // It has had its answer: others need not wait until it has gone.
     open.idle();
     match next {
-        // Not by a mere close, which drops what of the answer is still here if the client has sent more meanwhile, and is no end of TLS.
-        Next::Close => drop(open.unless_evicted(input.end()).await),
+        Next::Close => drop(open.unless_evicted(input.close()).await),
         Next::Keep | Next::Cut => {}
         Next::Linger => drop(open.unless_evicted(input.linger()).await),
         Next::Reset => input.io.reset_at_close(),

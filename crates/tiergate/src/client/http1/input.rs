@@ -214,14 +214,17 @@ impl<S: ClientStream> Input<S> {
         timer.bound(write).await
     }
 
-    /// Ends our side.
+    /// Ends our side, and lingers if the client has sent more, or not all has gone to it yet: a mere close would be a reset then, which loses what of
+    /// the answer is still here, and is no end of TLS.
     ///
     /// # Errors
     /// The connection broke.
-    pub(super) async fn end(&mut self) -> io::Result<()> {
-        self.timer.arm(LINGER);
-        let Input { io, timer, .. } = self;
-        timer.bound(|context| Pin::new(&mut *io).poll_shutdown(context)).await
+    pub(super) async fn close(&mut self) -> io::Result<()> {
+        self.end().await?;
+        match self.io.is_unsettled() {
+            true => self.read_out().await,
+            false => Ok(()),
+        }
     }
 
     /// Ends our side and reads what the client still sends, bounded in time and bytes.
@@ -230,6 +233,16 @@ impl<S: ClientStream> Input<S> {
     /// The connection broke.
     pub(super) async fn linger(&mut self) -> io::Result<()> {
         self.end().await?;
+        self.read_out().await
+    }
+
+    async fn end(&mut self) -> io::Result<()> {
+        self.timer.arm(LINGER);
+        let Input { io, timer, .. } = self;
+        timer.bound(|context| Pin::new(&mut *io).poll_shutdown(context)).await
+    }
+
+    async fn read_out(&mut self) -> io::Result<()> {
         let Input { io, timer, buffer, .. } = self;
         let mut left = LINGER_BYTES_MAX;
         while left > 0 {

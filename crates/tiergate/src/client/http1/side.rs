@@ -42,7 +42,7 @@ use tiergate_wire::http1::{
 pub(super) enum Next {
     /// The next request.
     Keep,
-    /// Close: all that the client sent was read, so nothing can be lost to a reset.
+    /// Close: all that the client sent so far was read.
     Close,
     /// Close; first give the client time to read what was written.
     Linger,
