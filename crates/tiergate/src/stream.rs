@@ -60,7 +60,7 @@ pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
     fn reset_at_close(&self);
 
     /// Writes like [`AsyncWrite::poll_write_vectored`] what is the end of all that is written. Of it the last packet may stay here until our side is ended,
-    /// and then bears that end, too: one packet less, for both sides. Whoever calls this ends our side as soon as all is written.
+    /// and then bears that end, too: one packet less, for both sides. The caller ends our side as soon as all is written.
     fn poll_write_last(
         &mut self,
         context: &mut Context<'_>,

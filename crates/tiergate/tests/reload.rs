@@ -332,7 +332,7 @@ fn pipes_that_nobody_uses_hold_up_no_reload() {
     assert_eq!(gateway.reload().0, 200);
 }
 
-/// Whoever reloads is told what waits for the next start, and needs no log for that.
+/// The answer, and not only the log.
 #[test]
 fn the_answer_to_a_reload_says_what_needs_a_start() {
     let origin = Origin::echo();

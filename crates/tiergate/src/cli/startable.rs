@@ -44,7 +44,7 @@ pub(super) fn faults(policy: &Policy) -> Vec<Fault> {
     faults
 }
 
-/// Addresses that no start can listen on here, whoever else does.
+/// Addresses on which no gateway can listen on this machine.
 fn unbindable(policy: &Policy) -> Vec<(Vec<Step>, String)> {
     let listeners = policy.listeners.iter().enumerate().map(|(index, it)| {
         let steps = vec![Step::Key("listener"), Step::Element(index), Step::Key("address")];

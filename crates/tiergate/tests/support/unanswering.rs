@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-/// Whoever reads it waits for as long as this is there.
+/// Its readers wait for as long as this is there.
 pub struct Unanswering(PipeWriter);
 
 impl Unanswering {
@@ -25,7 +25,7 @@ impl Unanswering {
     pub fn is_read(&self) -> bool {
         let mut end = [PollFd::new(&self.0, PollFlags::OUT)];
         poll(&mut end, Some(&Timespec::default())).expect("our own pipe");
-        // A pipe that nobody reads is an error for whoever writes.
+        // Without a reader, writing is an error.
         !end[0].revents().contains(PollFlags::ERR)
     }
 
