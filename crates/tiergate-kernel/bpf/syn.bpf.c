@@ -5,7 +5,8 @@
  * map       | who reads                | who writes
  * state     | tg_syn                   | the gateway
  * services  | tg_syn                   | the gateway: of a generation that is not in force
- * rules_v*  | tg_syn                   | the gateway: under numbers of services that are not in force
+ * nodes     | tg_syn                   | the gateway: in places that no service in force leads to
+ * rules_v6  | tg_syn                   | the gateway: under numbers of services that are not in force
  * buckets   | tg_syn, tg_configure     | the same, under the bucket's lock
  * counts    | the gateway              | tg_syn: each processor its own
  * blocked   | tg_syn                   | the gateway
@@ -26,8 +27,6 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #define TG_BUCKETS 1024
 #define TG_NO_BUCKET 0xffff
-#define TG_MAY_BE_SPARED 1
-#define TG_TRUSTED 2 /* proxies, with many clients behind them */
 
 struct tg_state {
 	__u32 generation, flags;
@@ -40,12 +39,17 @@ struct tg_service {
 	__u16 padding;
 };
 
-/* Tries of their own for both versions of IP: the shorter key is compared in one step. */
-struct tg_rule_key_v4 {
-	__u32 prefix_len;
-	__be32 service;
-	__be32 client;
+/* Where a service's rules are: the first node of its trie, and the number that its networks of IPv6 have. */
+struct tg_rules {
+	__u32 root;
+	__u32 number;
 };
+
+/* Of the trie of IPv4 clients (tiergate-core's early::trie): by four bits of an address the rule, or the place of the next node. */
+struct tg_node {
+	__u32 words[16];
+};
+#define TG_NEXT (1u << 31)
 
 struct tg_rule_key_v6 {
 	__u32 prefix_len;
@@ -53,10 +57,11 @@ struct tg_rule_key_v6 {
 	struct tg_address client;
 };
 
-struct tg_rule {
-	__u16 bucket;
-	__u8 partition, flags;
-};
+/* A rule is a word, never 0: the bucket's number, the partition's, and flags. */
+#define tg_rule_bucket(rule) ((rule) & 0xffff)
+#define tg_rule_partition(rule) ((rule) >> 16 & 0xff)
+#define TG_MAY_BE_SPARED (1u << 24)
+#define TG_TRUSTED (1u << 25) /* proxies, with many clients behind them */
 
 struct tg_bucket {
 	struct tg_tokens tokens;
@@ -81,23 +86,23 @@ struct {
 	__uint(max_entries, TG_SERVICES);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct tg_service);
-	__type(value, __u32);
+	__type(value, struct tg_rules);
 } services SEC(".maps");
 
+/* As many as the rules need: with more, the gateway loads the program anew. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
-	__uint(max_entries, 131072);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct tg_rule_key_v4);
-	__type(value, struct tg_rule);
-} rules_v4 SEC(".maps");
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, struct tg_node);
+} nodes SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(max_entries, 131072);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct tg_rule_key_v6);
-	__type(value, struct tg_rule);
+	__type(value, __u32);
 } rules_v6 SEC(".maps");
 
 struct {
@@ -137,19 +142,35 @@ TG_INLINE int is_listed(void *map, const struct tg_packet *packet, __u64 now)
 	return until && *until > now;
 }
 
-TG_INLINE struct tg_rule *find_rule(__be32 service, const struct tg_packet *packet)
+TG_INLINE __u32 find_v4(__u32 root, __u32 client)
 {
-	if (packet->is_v6) {
-		struct tg_rule_key_v6 key = { .prefix_len = 160, .service = service, .client = packet->client };
-		return bpf_map_lookup_elem(&rules_v6, &key);
+	__u32 place = root + (client >> 28);
+#pragma clang loop unroll(full)
+	for (int shift = 24; shift >= 0; shift -= 4) {
+		struct tg_node *node = bpf_map_lookup_elem(&nodes, &place);
+		if (!node)
+			return 0;
+		__u32 word = node->words[client >> shift & 15];
+		if (!(word & TG_NEXT))
+			return word;
+		place = word & ~TG_NEXT;
 	}
-	struct tg_rule_key_v4 key = { .prefix_len = 64, .service = service, .client = packet->client.words[3] };
-	return bpf_map_lookup_elem(&rules_v4, &key);
+	return 0;
 }
 
-TG_INLINE int police(struct tg_rule *rule, __u64 now)
+/* 0 if there is none. */
+TG_INLINE __u32 find_rule(const struct tg_rules *rules, const struct tg_packet *packet)
 {
-	__u32 slot = rule->bucket, partition = rule->partition;
+	if (!packet->is_v6)
+		return find_v4(rules->root, tg_be32(packet->client.words[3]));
+	struct tg_rule_key_v6 key = { .prefix_len = 160, .service = tg_be32(rules->number), .client = packet->client };
+	__u32 *rule = bpf_map_lookup_elem(&rules_v6, &key);
+	return rule ? *rule : 0;
+}
+
+TG_INLINE int police(__u32 rule, __u64 now)
+{
+	__u32 slot = tg_rule_bucket(rule), partition = tg_rule_partition(rule);
 	struct tg_bucket *bucket = bpf_map_lookup_elem(&buckets, &slot);
 	if (!bucket)
 		return XDP_PASS;
@@ -178,10 +199,10 @@ int tg_syn(struct xdp_md *ctx)
 		return XDP_PASS;
 	__u32 flags = in_force->flags;
 	struct tg_service service = { .generation = in_force->generation, .local = packet.local, .port = packet.local_port };
-	__u32 *number = bpf_map_lookup_elem(&services, &service);
-	if (!number)
+	struct tg_rules *rules = bpf_map_lookup_elem(&services, &service);
+	if (!rules)
 		return XDP_PASS;
-	struct tg_rule *rule = find_rule(tg_be32(*number), &packet);
+	__u32 rule = find_rule(rules, &packet);
 	if (!rule)
 		return XDP_PASS;
 	struct tg_count *all = bpf_map_lookup_elem(&counts, &zero);
@@ -193,12 +214,12 @@ int tg_syn(struct xdp_md *ctx)
 		all->overflow++;
 		return XDP_PASS;
 	}
-	int may_block = flags & TG_BLOCK_ALL || (flags & TG_BLOCK && !(rule->flags & TG_MAY_BE_SPARED));
-	if (may_block && !(rule->flags & TG_TRUSTED) && is_listed(&blocked, &packet, now)) {
+	int may_block = flags & TG_BLOCK_ALL || (flags & TG_BLOCK && !(rule & TG_MAY_BE_SPARED));
+	if (may_block && !(rule & TG_TRUSTED) && is_listed(&blocked, &packet, now)) {
 		all->dropped++;
 		return XDP_DROP;
 	}
-	if (!(flags & TG_POLICE) || rule->bucket == TG_NO_BUCKET)
+	if (!(flags & TG_POLICE) || tg_rule_bucket(rule) == TG_NO_BUCKET)
 		return XDP_PASS;
 	return police(rule, now);
 }

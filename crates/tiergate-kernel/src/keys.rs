@@ -61,6 +61,11 @@ impl NetworkKey {
         v4: &'a MapHandle,
         v6: &'a MapHandle,
     ) -> (&'a MapHandle, &'a [u8]) {
-        if self.is_v4 { (v4, &self.bytes[..12]) } else { (v6, &self.bytes) }
+        if self.is_v4 { (v4, &self.bytes[..12]) } else { (v6, self.v6()) }
+    }
+
+    /// Its key in the trie of IPv6, if it is of that.
+    pub(crate) fn v6(&self) -> &[u8] {
+        &self.bytes
     }
 }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `http` | first requests policed at an interface (tcx) |
 //! | `keys` | keys of maps that programs share |
+//! | `nodes` | the table of tries that the program of `syn` reads |
 //! | `steer` | connections steered to a foreign server's listeners, in a network namespace (sk_lookup) |
 //! | `syn` | SYN policing on an interface (XDP) |
 //! | `clock` | the clock that programs read |
@@ -38,6 +39,8 @@ mod keys;
 #[cfg(feature = "load")]
 mod link;
 mod nft;
+#[cfg(feature = "load")]
+mod nodes;
 #[cfg(feature = "load")]
 mod object;
 mod occupant;

@@ -49,6 +49,22 @@ impl Links {
         Ok(way)
     }
 
+    /// Puts another program in its place everywhere, between one packet and the next. Where that fails, some have it and others have not.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn replace(&self, program: BorrowedFd<'_>) -> Result<(), Fault> {
+        for (interface, link) in &self.0 {
+            match update(&link.descriptor, program) {
+                Err(error) if error.raw_os_error() != Some(INTERFACE_IS_GONE) => {
+                    return Err(Fault::Attach { interface: interface.clone(), error });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Takes it away from all but these, and forgets interfaces that are gone.
     pub(crate) fn keep_at(&mut self, interfaces: &[String]) {
         let is_there = |name: &str, link: &Link| {
@@ -135,6 +151,21 @@ fn create(program: BorrowedFd<'_>, target: i32, attach: u32, flags: u32) -> io::
     match result {
         // SAFETY: the descriptor is new, and of nobody else.
         0.. => Ok(unsafe { OwnedFd::from_raw_fd(result) }),
+        error => Err(io::Error::from_raw_os_error(-error)),
+    }
+}
+
+/// ENOLINK: there is nothing to replace.
+const INTERFACE_IS_GONE: i32 = 67;
+
+#[allow(unsafe_code)]
+fn update(link: &OwnedFd, program: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: both are open while they are borrowed, and without options nothing else is read.
+    let result = unsafe {
+        libbpf_sys::bpf_link_update(link.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
+    };
+    match result {
+        0.. => Ok(()),
         error => Err(io::Error::from_raw_os_error(-error)),
     }
 }

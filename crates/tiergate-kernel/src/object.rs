@@ -1,7 +1,8 @@
 //! The compiled programs, and loading them.
 
 use crate::fault::{Fault, io_error};
-use libbpf_rs::{MapCore, MapHandle, Object, ObjectBuilder, PrintLevel};
+use libbpf_rs::{MapCore, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel};
+use std::os::fd::AsFd;
 
 /// Programs as the build has compiled them, where libbpf can read its words.
 #[cfg_attr(not(programs), allow(dead_code))]
@@ -33,6 +34,33 @@ pub(crate) use compiled;
 /// # Errors
 /// The build has none, or what the kernel says.
 pub(crate) fn load(name: &str, object: Option<&[u8]>) -> Result<Object, Fault> {
+    open(name, object)?.load().map_err(|error| Fault::Load(io_error(error)))
+}
+
+/// Loads them anew beside those of an object, whose maps they share, but for one of another size, which is empty.
+///
+/// # Errors
+/// As of [`load`].
+pub(crate) fn load_beside(
+    name: &str,
+    object: Option<&[u8]>,
+    other: &Object,
+    own: &'static str,
+    entries: u32,
+) -> Result<Object, Fault> {
+    let fault = |error| Fault::Load(io_error(error));
+    let mut opened = open(name, object)?;
+    for mut map in opened.maps_mut() {
+        if map.name() == own {
+            map.set_max_entries(entries).map_err(fault)?;
+        } else if let Some(shared) = other.maps().find(|it| it.name() == map.name()) {
+            map.reuse_fd(shared.as_fd()).map_err(fault)?;
+        }
+    }
+    opened.load().map_err(fault)
+}
+
+fn open(name: &str, object: Option<&[u8]>) -> Result<OpenObject, Fault> {
     let object = object.ok_or(Fault::NotBuilt)?;
     // What it prints is in the error, too, or for those who write programs.
     libbpf_rs::set_print(
@@ -40,9 +68,7 @@ pub(crate) fn load(name: &str, object: Option<&[u8]>) -> Result<Object, Fault> {
             .map(|_| (PrintLevel::Info, (|_, text| eprint!("{text}")) as libbpf_rs::PrintCallback)),
     );
     let fault = |error| Fault::Load(io_error(error));
-    let mut builder = ObjectBuilder::default();
-    let opened = builder.name(name).map_err(fault)?.open_memory(object).map_err(fault)?;
-    opened.load().map_err(fault)
+    ObjectBuilder::default().name(name).map_err(fault)?.open_memory(object).map_err(fault)
 }
 
 /// A map of a loaded object, by its name.

@@ -6,19 +6,27 @@ use crate::counts::{BucketCounts, Lists, Service, Switches, SynCounts, Way};
 use crate::fault::Fault;
 use crate::keys::{NetworkKey, bytes, service_key, update};
 use crate::link::{self, Links};
+use crate::nodes::Nodes;
 use crate::object::{self, compiled};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
+use ipnet::{IpNet, Ipv6Net};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
+use std::io;
 use std::net::{IpAddr, Ipv6Addr};
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::time::Duration;
 use tiergate_core::early::bucket::{PARTITIONS_MAX, Wanted};
+use tiergate_core::early::trie::Trie;
 use tiergate_core::early::{Early, Entry};
 use tiergate_core::names::PolicerId;
 
+const NAME: &str = "tiergate_syn";
 const NO_BUCKET: u16 = 0xffff;
 const NO_PARTITION: u8 = 0xff;
-const MAY_BE_SPARED: u8 = 1;
-const TRUSTED: u8 = 2;
+const MAY_BE_SPARED: u32 = 1 << 24;
+const TRUSTED: u32 = 1 << 25;
+/// So that no rule is 0, which is none.
+const RULE: u32 = 1 << 30;
 const LET_IN: u32 = 8;
 /// Places of the longer list: of one that is written while it is read a place may come twice.
 const LISTED_MAX: usize = 65_536;
@@ -29,7 +37,7 @@ pub struct SynGate {
     links: Links,
     state: MapHandle,
     services: MapHandle,
-    rules_v4: MapHandle,
+    nodes: Nodes,
     rules_v6: MapHandle,
     blocked: MapHandle,
     let_in: MapHandle,
@@ -52,7 +60,7 @@ impl std::fmt::Debug for SynGate {
 #[derive(Debug, Default)]
 struct Keys {
     services: Vec<[u8; 24]>,
-    rules: Vec<NetworkKey>,
+    rules_v6: Vec<NetworkKey>,
 }
 
 impl SynGate {
@@ -61,13 +69,13 @@ impl SynGate {
     /// # Errors
     /// The build has none, or a right is missing.
     pub fn load() -> Result<SynGate, Fault> {
-        let object = object::load("tiergate_syn", compiled!("syn"))?;
+        let object = object::load(NAME, compiled!("syn"))?;
         let map = |name| object::map(&object, name);
         Ok(SynGate {
             links: Links::default(),
             state: map("state")?,
             services: map("services")?,
-            rules_v4: map("rules_v4")?,
+            nodes: Nodes::new(map("nodes")?),
             rules_v6: map("rules_v6")?,
             buckets: Buckets::new(&object, PARTITIONS_MAX as u32 + 1)?,
             blocked: map("blocked")?,
@@ -86,7 +94,7 @@ impl SynGate {
     /// # Errors
     /// There is no such interface, another program is there, or a right is missing.
     pub fn attach(&mut self, interface: &str) -> Result<Way, Fault> {
-        let program = self.object.progs().find(|it| it.name() == "tg_syn").expect("it is declared");
+        let program = program(&self.object);
         self.links.attach(interface, || link::attach_xdp(program.as_fd(), interface))
     }
 
@@ -115,7 +123,7 @@ impl SynGate {
         self.switches
     }
 
-    /// Replaces all rules at once: a packet is judged by the former or by these. Policers that stay keep their tokens. O(networks × services), a microsecond each.
+    /// Replaces all rules at once: a packet is judged by the former or by these. Policers that stay keep their tokens. O(networks), a microsecond each; where they need a larger table, the program is loaded anew, which is some milliseconds.
     ///
     /// # Errors
     /// A map is full, and the former rules stay as they are; or a bucket cannot be written, and these are in force with a former rate. The caller switches the program off.
@@ -134,13 +142,17 @@ impl SynGate {
             .buckets
             .place(&self.object, &early.policers, wanted)
             .and_then(|slots| self.write(generation, early, services, &slots, &mut keys))
-            .and_then(|()| self.write_state(generation, self.switches));
-        if let Err(fault) = written {
-            self.delete(&keys);
-            self.buckets.keep(&known);
-            return Err(fault);
-        }
+            .and_then(|places| self.write_state(generation, self.switches).map(|()| places));
+        let places = match written {
+            Ok(places) => places,
+            Err(fault) => {
+                self.delete(&keys);
+                self.buckets.keep(&known);
+                return Err(fault);
+            }
+        };
         self.generation = generation;
+        self.nodes.put_in_force(places);
         self.former = std::mem::replace(&mut self.in_force, keys);
         self.buckets.settle(&self.object, &early.policers, wanted)
     }
@@ -233,39 +245,63 @@ impl SynGate {
         Ok((value == XDP_PASS, duration))
     }
 
+    /// Writes rules under numbers and at places that no service in force has. Returns the places.
     fn write(
-        &self,
+        &mut self,
         generation: u32,
         early: &Early,
         services: &[Service],
         slots: &[u16],
         keys: &mut Keys,
-    ) -> Result<(), Fault> {
-        for (place, entries) in early.listeners.iter().enumerate() {
+    ) -> Result<Range<u32>, Fault> {
+        let listeners = early.listeners.iter().enumerate();
+        let listeners = listeners.filter(|(_, entries)| !entries.is_empty());
+        let tables: Vec<(usize, &[Entry], Trie)> = listeners
+            .map(|(place, entries)| (place, &**entries, trie_of(entries, slots)))
+            .collect();
+        let nodes = tables.iter().map(|(_, _, trie)| trie.len() as u32).sum();
+        let first = self.room(nodes)?;
+        let mut root = first;
+        for (place, entries, trie) in tables {
             let number = (generation & 0xffff) << 16 | place as u32;
-            for entry in entries {
-                let key = NetworkKey::new(number, entry.network);
-                let (map, bytes) = key.of(&self.rules_v4, &self.rules_v6);
-                update(map, "rules", bytes, &rule_value(entry, slots))?;
-                keys.rules.push(key);
+            self.nodes.write(root, trie.words_at(root))?;
+            for (network, rule) in entries.iter().filter_map(|entry| rule_v6(entry, slots)) {
+                let key = NetworkKey::new(number, network.into());
+                update(&self.rules_v6, "rules", key.v6(), &rule.to_ne_bytes())?;
+                keys.rules_v6.push(key);
             }
+            let rules = [root, number].map(u32::to_ne_bytes).concat();
             let own = services.iter().filter(|it| usize::from(it.listener) == place);
-            for service in own.filter(|_| !entries.is_empty()) {
+            for service in own {
                 let key = service_key(generation, service.local);
-                update(&self.services, "services", &key, &number.to_ne_bytes())?;
+                update(&self.services, "services", &key, &rules)?;
                 keys.services.push(key);
             }
+            root += trie.len() as u32;
         }
-        Ok(())
+        Ok(first..root)
+    }
+
+    /// Where so many nodes can be written. Where the table is too small, the program is loaded anew with a larger one, and takes the former one's place at each interface: it has all other maps in common
+    /// with it, and in its own what is in force, at the same places.
+    fn room(&mut self, nodes: u32) -> Result<u32, Fault> {
+        if let Some(first) = self.nodes.room(nodes) {
+            return Ok(first);
+        }
+        let size = self.nodes.size_for(nodes);
+        let object = object::load_beside(NAME, compiled!("syn"), &self.object, "nodes", size)?;
+        let larger = self.nodes.copy_to(object::map(&object, "nodes")?)?;
+        self.links.replace(program(&object).as_fd())?;
+        (self.object, self.nodes) = (object, larger);
+        self.nodes
+            .room(nodes)
+            .ok_or(Fault::Map { map: "nodes", error: io::ErrorKind::StorageFull.into() })
     }
 
     fn delete(&self, keys: &Keys) {
         // What is not in force harms nobody if it stays.
         keys.services.iter().for_each(|key| drop(self.services.delete(key)));
-        for key in &keys.rules {
-            let (map, bytes) = key.of(&self.rules_v4, &self.rules_v6);
-            let _ = map.delete(bytes);
-        }
+        keys.rules_v6.iter().for_each(|key| drop(self.rules_v6.delete(key.v6())));
     }
 
     fn write_state(&self, generation: u32, switches: Switches) -> Result<(), Fault> {
@@ -312,12 +348,30 @@ fn listed(map: &MapHandle) -> Vec<(IpAddr, Duration)> {
     map.keys().take(LISTED_MAX).filter_map(left).collect()
 }
 
-fn rule_value(entry: &Entry, slots: &[u16]) -> [u8; 4] {
-    let slot = entry.bucket.and_then(|place| slots.get(usize::from(place)).copied());
-    let [low, high] = slot.unwrap_or(NO_BUCKET).to_ne_bytes();
-    let mut flags = if entry.may_be_spared { MAY_BE_SPARED } else { 0 };
-    if entry.is_trusted {
-        flags |= TRUSTED;
+fn program(object: &Object) -> Program<'_> {
+    object.progs().find(|it| it.name() == "tg_syn").expect("it is declared")
+}
+
+fn trie_of(entries: &[Entry], slots: &[u16]) -> Trie {
+    let own = entries.iter().filter_map(|entry| match entry.network {
+        IpNet::V4(network) => Some((network, rule_word(entry, slots))),
+        IpNet::V6(_) => None,
+    });
+    Trie::of(own)
+}
+
+fn rule_v6(entry: &Entry, slots: &[u16]) -> Option<(Ipv6Net, u32)> {
+    match entry.network {
+        IpNet::V4(_) => None,
+        IpNet::V6(network) => Some((network, rule_word(entry, slots))),
     }
-    [low, high, entry.partition.unwrap_or(NO_PARTITION), flags]
+}
+
+/// As `bpf/syn.bpf.c` has it.
+fn rule_word(entry: &Entry, slots: &[u16]) -> u32 {
+    let slot = entry.bucket.and_then(|place| slots.get(usize::from(place)).copied());
+    let partition = u32::from(entry.partition.unwrap_or(NO_PARTITION)) << 16;
+    let spared = if entry.may_be_spared { MAY_BE_SPARED } else { 0 };
+    let trusted = if entry.is_trusted { TRUSTED } else { 0 };
+    RULE | trusted | spared | partition | u32::from(slot.unwrap_or(NO_BUCKET))
 }

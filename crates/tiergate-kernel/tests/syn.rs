@@ -166,6 +166,54 @@ fn reloads_are_atomic() {
     }
 }
 
+/// Those that are policed, and so many networks that are not.
+fn with_others(policed: &str, others: u32) -> Early {
+    let mut entries = vec![entry("0.0.0.0/0", None, None), entry(policed, Some(0), None)];
+    entries.extend((0..others).map(|number| {
+        let [_, a, b, c] = number.to_be_bytes();
+        entry(&format!("{}.{b}.{c}.0/24", 20 + a), None, None)
+    }));
+    early(entries)
+}
+
+#[test]
+fn rules_that_need_a_larger_table_come_into_force_at_once_and_keep_tokens() {
+    let Some(network) = Network::start() else { return };
+    let bucket = wanted(0, 50, &[]);
+    let mut gate = gate(&network, &with_others("10.81.0.0/16", 1), bucket);
+    gate.switch(POLICE).expect("it is written");
+    let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    let before = network.received();
+    std::thread::scope(|scope| {
+        scope.spawn(|| network.on_client(|| flood(&[[10, 81]], PORT, 400_000, &stop, &sent)));
+        // Until the bucket is empty.
+        let until = Instant::now() + Duration::from_secs(5);
+        while sent.load(Ordering::Relaxed) < 100 && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        for others in [300, 3_000, 3_000, 12_000, 50_000, 1, 50_000] {
+            let rules = with_others("10.81.0.0/16", others);
+            gate.put_in_force(&rules, &addresses(), |_| Some(bucket)).expect("there is room");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let (received, sent) = (network.received() - before, sent.into_inner());
+    assert!(sent > 100, "{sent}");
+    assert_eq!(received, 50, "of {sent}: what was in the bucket");
+    let dropped: u64 = counts(&gate).iter().map(|(_, it)| it.dropped).sum();
+    assert_eq!(dropped, sent - 50, "counts go on");
+}
+
+#[test]
+fn an_interface_that_is_gone_does_not_hold_up_a_larger_table() {
+    let Some(network) = Network::start() else { return };
+    let none = wanted(0, 0, &[]);
+    let mut gate = gate(&network, &with_others("10.81.0.0/16", 1), none);
+    network.on_server(|| assert!(ip(&format!("link del {INTERFACE}"))));
+    let larger = with_others("10.81.0.0/16", 20_000);
+    gate.put_in_force(&larger, &addresses(), |_| Some(none)).expect("it is held by nobody");
+}
+
 #[test]
 fn both_versions_of_ip_blocks_and_those_let_in() {
     let Some(network) = Network::start() else { return };

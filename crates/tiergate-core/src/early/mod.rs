@@ -20,6 +20,7 @@
 //! | `ranges` | networks as ranges that do not overlap, for nftables |
 //! | `limit` | a bucket by the limits of nftables |
 //! | `pace` | how these follow a controller's rate |
+//! | `trie` | networks of IPv4 as the kernel reads them |
 //!
 //! Source: Voigt B §3.1 (SYN policing by addresses and ports), Voigt D §2.4 (partitions). What may go early: ours.
 
@@ -33,6 +34,7 @@ pub mod queue;
 pub mod ranges;
 mod rules;
 pub mod steer;
+pub mod trie;
 pub mod unseen;
 
 pub use rules::Late;
