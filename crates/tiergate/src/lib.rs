@@ -17,6 +17,7 @@ pub mod defer_accept;
 pub mod degrade;
 pub mod demux;
 pub mod door;
+mod files;
 pub mod geo;
 pub mod grpc;
 pub mod import;

@@ -1,11 +1,11 @@
 //! Files of secrets, read line by line. Errors name a line and never repeat it.
 
+use crate::files::{self, Streams};
 use aws_lc_rs::hmac::{HMAC_SHA256, Key};
 use data_encoding::BASE64;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Longest file of secrets: some hundred thousand keys.
 const FILE_LEN_MAX: u64 = 64 << 20;
@@ -73,7 +73,7 @@ pub(crate) fn read_public(
 ) -> Result<(String, Readers), String> {
     let shown = named.path.display();
     let fault = |cause: std::io::Error| format!("{shown} cannot be read: {cause}");
-    let file = open_file(&named.path).map_err(fault)?;
+    let file = files::open(&named.path, Streams::Refused).map_err(fault)?;
     let about = file.metadata().map_err(fault)?;
     let mode = about.permissions().mode();
     if mode & 0o002 != 0 {
@@ -93,18 +93,6 @@ pub(crate) fn read_public(
         return Err(format!("{shown} must have at most {len_max} bytes"));
     }
     Ok((text, readers))
-}
-
-/// Opens a file of certificates, keys or the like, which every reload reads again.
-///
-/// # Errors
-/// When it cannot be opened, or is no file: a pipe would have its readers wait, and a device may never end.
-pub(crate) fn open_file(path: &Path) -> io::Result<File> {
-    let kind = fs::metadata(path)?.file_type();
-    match kind.is_file() || kind.is_dir() {
-        true => File::open(path),
-        false => Err(io::Error::other("it is a pipe or a device, and must be a file")),
-    }
 }
 
 /// The signing secrets of a file, one a line, as text or as `base64:…`; 1 to `count_max` of them.

@@ -1,9 +1,8 @@
 //! Texts of files, of a bounded length.
 
 use super::error::ConfigError;
-use std::fs;
-use std::io::{self, Read};
-use std::os::unix::fs::FileTypeExt;
+use crate::files::{self, Streams};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Longest file that is read as a policy: some hundred thousand rules.
@@ -12,15 +11,10 @@ pub(crate) const FILE_LEN_MAX: u64 = 32 << 20;
 /// The text of a file of at most `len_max` bytes.
 ///
 /// # Errors
-/// When it cannot be read or is longer, or is a pipe that has a name: nobody may write to that, and a reload would wait for ever.
+/// When it cannot be read or is longer.
 pub(crate) fn read_text(path: &Path, len_max: u64) -> Result<String, ConfigError> {
     let fault = |cause| ConfigError::Read(path.to_owned(), cause);
-    // What a shell makes of `<(…)` has no name, and somebody who writes.
-    let is_pipe = fs::metadata(path).map_err(fault)?.file_type().is_fifo();
-    if is_pipe && fs::canonicalize(path).is_ok() {
-        return Err(fault(io::Error::other("it is a pipe, and must be a file")));
-    }
-    read_all(fs::File::open(path).map_err(fault)?, path, len_max)
+    read_all(files::open(path, Streams::Taken).map_err(fault)?, path, len_max)
 }
 
 /// The text of what comes from there.

@@ -4,7 +4,8 @@
 //! reads them again. Every database with `country.iso_code` or `autonomous_system_number` works:
 //! GeoLite2, GeoIP2, DB-IP, IPinfo's in that form.
 
-use crate::secrets::{Faults, NamedFile, open_file};
+use crate::files::{self, Streams};
+use crate::secrets::{Faults, NamedFile};
 use maxminddb::{PathElement, Reader};
 use std::fmt;
 use std::io::Read;
@@ -94,7 +95,7 @@ impl Database {
             return Err(format!("{shown} must have at most {FILE_LEN_MAX} bytes"));
         }
         let mut content = Vec::new();
-        let mut opened = open_file(&file.path).map_err(unreadable)?;
+        let mut opened = files::open(&file.path, Streams::Refused).map_err(unreadable)?;
         opened.read_to_end(&mut content).map_err(unreadable)?;
         let broken = |cause| format!("{shown} is no MaxMind database, or broken: {cause}");
         let reader = Reader::from_source(content).map_err(broken)?;

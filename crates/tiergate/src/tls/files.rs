@@ -1,7 +1,7 @@
 //! Certificates and keys from PEM files.
 
 use super::error::TlsError;
-use crate::secrets::open_file;
+use crate::files::{self, Streams};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -51,7 +51,8 @@ pub(super) fn contents(file: &Path) -> Result<Vec<u8>, TlsError> {
 
 fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
     let mut content = Vec::new();
-    let read = open_file(file).and_then(|mut it| it.read_to_end(&mut content));
+    let opened = files::open(file, Streams::Refused);
+    let read = opened.and_then(|mut it| it.read_to_end(&mut content));
     read.map(|_| content).map_err(|error| match error.kind() {
         ErrorKind::NotFound => TlsError::of(file, "not found; check the path"),
         ErrorKind::PermissionDenied => {
