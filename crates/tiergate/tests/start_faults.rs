@@ -379,6 +379,42 @@ fn files(name: &str) -> (String, String) {
     (format!("{name}.pem"), format!("{name}.key"))
 }
 
+/// They would be ignored: what a policy file says of listeners is the policy's to say.
+#[test]
+fn addresses_beside_a_policy_file_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for option in ["--listen", "--admin"] {
+        let ran = tiergate(&["run", "policy.toml", option, "127.0.0.1:1"], folder.path());
+        let said = text(&ran.stderr);
+        let expected = format!("'[POLICY.toml]' cannot be used with '{option} <ADDRESS:PORT>'");
+        assert!(ran.status.code() == Some(2) && said.contains(&expected), "{said}");
+    }
+}
+
+/// A word that is no level would silence the log.
+#[test]
+fn a_level_of_the_log_that_there_is_not_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (level, is_level) in [
+        ("", true),
+        ("INFO", true),
+        ("off", true),
+        ("tiergate=debug", true),
+        ("verbose", false),
+        ("warn,verbose", false),
+        ("tiergate=verbose", false),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tiergate"));
+        command.args(["run", "missing.toml"]).current_dir(folder.path()).env("TIERGATE_LOG", level);
+        let said = text(&command.output().expect("it starts").stderr);
+        let expected = format!(
+            "TIERGATE_LOG must be error, warn, info, debug or trace, got {level:?}: it is info"
+        );
+        assert_eq!(said.contains(&expected), !is_level, "{said}");
+        assert_eq!(said.contains("TIERGATE_LOG"), !is_level, "{said}");
+    }
+}
+
 #[test]
 fn several_files_standard_input_and_json() {
     let folder = tempfile::tempdir().expect("a folder");

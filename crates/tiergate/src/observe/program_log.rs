@@ -20,14 +20,9 @@ static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
 /// guard lives, and when it is dropped, for a second at most.
 pub fn start() -> WorkerGuard {
     let wanted = std::env::var("TIERGATE_LOG").unwrap_or_default();
-    // A word that is no level would be the name of a module, and all others silent.
-    let level = match wanted.to_ascii_lowercase() {
-        it if LEVELS.contains(&&*it) => it,
-        it if it.contains('=') => it,
-        _ => "info".to_owned(),
-    };
-    let filter = EnvFilter::try_new(format!("{QUIET},{level}"))
-        .unwrap_or_else(|_| EnvFilter::new(format!("{QUIET},info")));
+    let known = filter(&wanted);
+    let is_wrong = known.is_none() && !wanted.is_empty();
+    let filter = known.unwrap_or_else(|| EnvFilter::new(format!("{QUIET},info")));
     let builder = NonBlockingBuilder::default().buffered_lines_limit(LINES_MAX).lossy(true);
     let (writer, guard) = builder.thread_name("program-log").finish(std::io::stderr());
     DROPPED.get_or_init(|| writer.error_counter());
@@ -41,12 +36,20 @@ pub fn start() -> WorkerGuard {
     if !matches!(&*format, "" | "text" | "json") {
         tracing::warn!("TIERGATE_LOG_FORMAT must be text or json, got {format:?}: it is text");
     }
-    if !wanted.is_empty() && level == "info" && !wanted.eq_ignore_ascii_case("info") {
+    if is_wrong {
         tracing::warn!(
             "TIERGATE_LOG must be error, warn, info, debug or trace, got {wanted:?}: it is info"
         );
     }
     guard
+}
+
+/// What TIERGATE_LOG asks for; `None`: nothing that there is.
+fn filter(wanted: &str) -> Option<EnvFilter> {
+    let level = wanted.to_ascii_lowercase();
+    // Another word would be the name of a module, and all others silent.
+    let is_level = LEVELS.contains(&&*level) || level.contains('=');
+    EnvFilter::try_new(format!("{QUIET},{level}")).ok().filter(|_| is_level)
 }
 
 /// Lines that were dropped.
