@@ -123,9 +123,12 @@ fn an_upgrade_with_lanes_loses_no_request_and_keeps_them() {
 #[test]
 fn what_is_asked_for_during_an_upgrade_is_done_by_the_successor() {
     let origin = Origin::echo();
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("access.log");
     let marked = |mark: &str| {
         let tables = format!(
-            "[[rule]]\npath = \"/refused\"\nrefuse = true\n[refusal]\nreason_header = \"{mark}\"\n"
+            "[[rule]]\npath = \"/refused\"\nrefuse = true\n[refusal]\nreason_header = \"{mark}\"\n\
+             [access_log]\npath = {log:?}\n"
         );
         Policy { tables, ..Policy::of(&[origin.server()]) }
     };
@@ -136,8 +139,10 @@ fn what_is_asked_for_during_an_upgrade_is_done_by_the_successor() {
     let process = gateway.process.id() as i32;
     send(process, Signal::USR2);
     eventually("the successor reads it", || policy.is_read());
+    std::fs::remove_file(&log).expect("our own folder");
     send(process, Signal::HUP);
-    std::thread::sleep(Duration::from_millis(200));
+    // Nobody else opens it before the policy has been read.
+    eventually("the former has taken the signal", || log.exists());
     gateway.write_policy(&text("x-three"));
     policy.answer(&text("x-two"));
     eventually("it serves", || !successors(&gateway).is_empty());
