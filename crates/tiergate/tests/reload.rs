@@ -3,7 +3,7 @@
 mod support;
 
 use std::io::Read;
-use std::net::{Ipv6Addr, TcpStream};
+use std::net::{Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 use support::client::Client;
@@ -343,7 +343,7 @@ fn the_answer_to_a_reload_says_what_needs_a_start() {
     gateway.write_policy(&text.replace(&admin, "admin = false"));
     let (status, answer) = gateway.reload();
     assert_eq!(status, 200, "{answer}");
-    assert_eq!(answer, "configuration 2 is in force\nadmin takes effect at the next start\n");
+    assert_eq!(answer, "configuration 2 is in force\n`admin` takes effect at the next start\n");
 }
 
 fn pipe(path: impl AsRef<std::ffi::OsStr>) {
@@ -406,6 +406,51 @@ fn all_addresses_of_ipv6_leave_ipv4_to_another_listener() {
         assert_eq!(gateway.reload().0, 200);
         eventually("they are closed", || TcpStream::connect(second).is_err());
     }
+}
+
+/// Which IP versions `[::]` takes is settled when it is opened, and a reload that wants it otherwise says so.
+#[test]
+fn all_addresses_of_ipv6_keep_the_ip_versions_that_they_were_opened_with() {
+    let origin = Origin::echo();
+    let policy = Policy::of(&[origin.server()]);
+    let gateway = Gateway::start(&policy);
+    let second = Port::reserve().address;
+    let all = (Ipv6Addr::UNSPECIFIED, second.port()).into();
+    let reload = |more: &[SocketAddr]| {
+        let listen = [&[gateway.address], more].concat();
+        gateway.write_policy(&policy.text(&listen, gateway.admin));
+        gateway.reload()
+    };
+    let is_v4_open = || TcpStream::connect(second).is_ok();
+    assert_eq!(reload(&[second, all]), (200, "configuration 2 is in force\n".to_owned()));
+    for generation in 3..5 {
+        let kept = format!(
+            "configuration {generation} is in force\n`{all}` keeps to IPv6 until a restart: an upgrade hands the socket on as it was opened\n"
+        );
+        assert_eq!(reload(&[all]), (200, kept));
+        eventually("nobody has IPv4", || !is_v4_open());
+    }
+    assert_eq!(reload(&[all, second]), (200, "configuration 5 is in force\n".to_owned()));
+    assert_eq!(Client::connect(second).get("/x").status, 200);
+    // Opened anew, it takes both.
+    assert_eq!(reload(&[]).0, 200);
+    eventually("it is closed", || !is_v4_open());
+    assert_eq!(reload(&[all]), (200, "configuration 7 is in force\n".to_owned()));
+    assert_eq!(Client::connect(second).get("/x").status, 200);
+    for more in [&[all, second][..], &[second]] {
+        let (status, answer) = reload(more);
+        let why = format!(
+            "cannot listen on {second}: `{all}` was opened for IPv4, too, and an open socket keeps that; restart with this policy"
+        );
+        assert!(status == 422 && answer.contains(&why), "{answer}");
+    }
+    assert_eq!(Client::connect(second).get("/x").status, 200);
+    // One that shares its port can be opened beside it.
+    let listener = format!("[[listener]]\naddress = \"{second}\"\nshare_port = true\n[origin]");
+    let text = policy.text(&[gateway.address, all], gateway.admin);
+    gateway.write_policy(&text.replace("[origin]", &listener));
+    let (status, answer) = gateway.reload();
+    assert!(status == 200 && answer.contains("takes IPv4 as well until a restart"), "{answer}");
 }
 
 #[test]

@@ -3,13 +3,13 @@
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::client::Client;
 use support::eventually;
-use support::gateway::{Gateway, Policy};
+use support::gateway::{Gateway, Policy, Port};
 use support::load::{Habit, Load};
 use support::origin::Origin;
 use support::unanswering::Unanswering;
@@ -149,6 +149,34 @@ fn what_is_asked_for_during_an_upgrade_is_done_by_the_successor() {
     let last = Last(successors(&gateway)[0]);
     eventually("it has reloaded", || gateway.get("/refused").field("x-three").is_some());
     eventually("the former has gone", || has_gone(process));
+    send(last.0, Signal::TERM);
+    eventually("it ends", || has_gone(last.0));
+}
+
+/// A successor has the former's sockets, which take the IP versions that they were opened with.
+#[test]
+fn an_upgrade_says_which_ip_versions_a_socket_keeps() {
+    let origin = Origin::echo();
+    let policy = Policy::of(&[origin.server()]);
+    let gateway = Gateway::start(&policy);
+    let second = Port::reserve().address;
+    let all = (Ipv6Addr::UNSPECIFIED, second.port()).into();
+    let write = |more: &[SocketAddr]| {
+        let listen = [&[gateway.address], more].concat();
+        gateway.write_policy(&policy.text(&listen, gateway.admin));
+    };
+    write(&[second, all]);
+    assert_eq!(gateway.reload().0, 200);
+    write(&[all]);
+    let last = Last(upgrade(&gateway, gateway.process.id() as i32));
+    let kept = format!("`{all}` keeps to IPv6 until a restart");
+    assert!(gateway.log().contains(&kept), "{}", gateway.log());
+    eventually("nobody has IPv4", || TcpStream::connect(second).is_err());
+    let (status, answer) = gateway.reload();
+    assert!(status == 200 && answer.contains(&kept), "{answer}");
+    write(&[all, second]);
+    let (status, answer) = gateway.reload();
+    assert!(status == 200 && !answer.contains("until a restart"), "{answer}");
     send(last.0, Signal::TERM);
     eventually("it ends", || has_gone(last.0));
 }

@@ -254,9 +254,8 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
             Box::pin(async move {
                 let reloaded = tokio::task::spawn_blocking(move || process.reload()).await;
                 let loaded = reloaded.map_err(|fault| fault.to_string())??;
-                let later = |key: &&str| format!("{key} takes effect at the next start\n");
-                let later: String = loaded.at_next_start.iter().map(later).collect();
-                Ok(format!("configuration {} is in force\n{later}", loaded.generation))
+                let kept: String = loaded.kept.iter().map(|it| format!("{it}\n")).collect();
+                Ok(format!("configuration {} is in force\n{kept}", loaded.generation))
             })
         }),
     }

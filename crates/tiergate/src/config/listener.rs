@@ -18,7 +18,7 @@ section! {
     /// A socket that clients connect to.
     pub(super) struct ListenerKeys {
         /// Address and port, `"0.0.0.0:80"`, `"[::]:443"`. `[::]` takes connections over IPv4, too, unless the system has it otherwise or another
-        /// listener, or `admin`, has that port of IPv4.
+        /// listener, or `admin`, has that port of IPv4. An open `[::]` stays as it was opened until a restart.
         address: Option<SocketAddr> = ADDRESS.required("write address = \"0.0.0.0:80\"");
         /// The name by which rules refer to it.
         name: Option<String> = Name.optional("only its address");

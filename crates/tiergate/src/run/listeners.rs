@@ -1,5 +1,6 @@
 //! The listeners that are open: one socket for each thread that accepts and each address. A reload opens and closes them.
 
+use super::kept;
 use super::orders::{Listen, Order};
 use super::quic_listeners::{self, Bound, Quic};
 use crate::config::meant::{Listener, Policy};
@@ -95,7 +96,7 @@ impl Listeners {
             let address = listener.address;
             if !self.open.contains_key(&address) {
                 let sockets = self.sockets(listener);
-                let sockets = sockets.with_context(|| format!("cannot listen on {address}"))?;
+                let sockets = sockets.with_context(|| self.cannot_listen(address, policy))?;
                 fresh.insert(address, sockets);
             }
             let known = self.open.get(&address);
@@ -193,6 +194,14 @@ impl Listeners {
             return Ok((sockets.collect::<std::io::Result<_>>()?, is_own));
         }
         Ok((listen::bind(listener, self.threads.len())?, !share))
+    }
+
+    /// Why there are none.
+    fn cannot_listen(&self, address: SocketAddr, policy: &Policy) -> String {
+        let wanted = policy.listeners.iter().map(|it| (it.address, it.only_v6));
+        let open = self.open.values().map(|it| it.settings.load());
+        let open = open.map(|it| (it.listener.address, it.listener.only_v6));
+        kept::cannot_listen(address, wanted.chain(open))
     }
 
     /// All sockets once more, those of an address in the order of its threads.

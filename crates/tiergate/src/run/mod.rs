@@ -4,6 +4,7 @@
 //! the admin listener, signals.
 
 mod govern;
+mod kept;
 mod listeners;
 mod open_files;
 mod orders;
@@ -64,6 +65,11 @@ where
     open_files::bound_connections(&mut policy);
     say(&policy);
     let mut passed_on = PassedOn::take();
+    // What systemd passes on is its own matter.
+    if passed_on.predecessor.is_some() {
+        let kept = kept::handed_over(&mut policy, &passed_on.listeners);
+        kept.iter().for_each(|it| tracing::warn!("{it}"));
+    }
     // Before the listeners: a start that fails must take no connections with it.
     let bind = |address| match passed_on.listener(address) {
         Some(known) => Ok(known),

@@ -1,7 +1,7 @@
 //! The process while it runs, and reloads: everything of a new configuration takes effect, or nothing.
 
 use super::listeners::{self, Listeners};
-use super::open_files;
+use super::{kept, open_files};
 use crate::config::meant::{AccessLog, Policy};
 use crate::observe::access_log::Log;
 use crate::observed::ObservedPolicy;
@@ -34,8 +34,8 @@ pub struct ObservedSource {
 pub struct Loaded {
     /// The number of the configuration.
     pub generation: u32,
-    /// Keys that have changed, and take effect at the next start.
-    pub at_next_start: Vec<&'static str>,
+    /// What is not as the policy says, because the process keeps it for as long as it lives: a sentence each.
+    pub kept: Vec<String>,
 }
 
 /// The process while it runs.
@@ -65,10 +65,8 @@ impl Process {
     pub fn reload(&self) -> Result<Loaded, String> {
         let result = self.try_reload();
         match &result {
-            Ok(Loaded { generation, at_next_start }) => {
-                for key in at_next_start {
-                    tracing::warn!("`{key}` takes effect at the next start");
-                }
+            Ok(Loaded { generation, kept }) => {
+                kept.iter().for_each(|it| tracing::warn!("{it}"));
                 tracing::info!(generation, "configuration reloaded");
             }
             Err(fault) => tracing::error!("reload rejected, the old policy stays: {fault}"),
@@ -96,7 +94,7 @@ impl Process {
         let former = self.shared.config.load_full();
         let mut policy = (self.source)(names)?;
         let observed = load_observed(&mut policy, self.observed.as_ref())?;
-        let at_next_start = keep_for_life(&mut policy, &former.policy);
+        let kept = kept::for_life(&mut policy, &former.policy);
         warn(&policy);
         open_files::bound_connections(&mut policy);
         // All that can fail comes before anything changes.
@@ -117,26 +115,8 @@ impl Process {
         observe(&self.shared, observed);
         listeners.apply(prepared);
         self.generation.send_replace(generation);
-        Ok(Loaded { generation, at_next_start })
+        Ok(Loaded { generation, kept })
     }
-}
-
-/// Leaves what a process has for as long as it lives as it was; the keys of which that is not what the policy says.
-fn keep_for_life(policy: &mut Policy, former: &Policy) -> Vec<&'static str> {
-    let mut kept = Vec::new();
-    if policy.threads != former.threads {
-        policy.threads = former.threads;
-        kept.push("threads");
-    }
-    if policy.lanes != former.lanes {
-        policy.lanes.clone_from(&former.lanes);
-        kept.push("lane");
-    }
-    if policy.admin != former.admin {
-        policy.admin = former.admin;
-        kept.push("admin");
-    }
-    kept
 }
 
 /// The policy that is to be observed, with its file: the one of `source`, or the whole of which `policy` is what is in force.
