@@ -1,7 +1,8 @@
 //! A client connection over HTTP/1.1: one request after the other.
 
 use super::input::Input;
-use super::side::{Http1, Next};
+use super::next::Next;
+use super::side::Http1;
 use crate::buffers::Buffer;
 use crate::client::peer::Peer;
 use crate::connections::Connection;

@@ -4,16 +4,11 @@ use super::side::Http1;
 use super::upload::Upload;
 use crate::budget::Allowance;
 use crate::buffers::{self, SMALL};
-use crate::config::meant::Timeouts;
-use crate::origin::stream::OriginStream;
 use crate::request::body::BodyScanner;
 use crate::request::facts::RequestFacts;
 use crate::request::fault::{Fault, MALFORMED};
 use crate::request::spool::Spool;
 use crate::stream::ClientStream;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use tokio::io::AsyncWrite;
 
 /// Room behind the body, so that the client's leaving is noticed while the request waits.
 const ROOM_BEHIND: usize = SMALL;
@@ -59,47 +54,6 @@ impl<S: ClientStream> Http1<'_, S> {
         true
     }
 
-    /// Sends on what came with the head. Ready when the origin has it all; never if it takes no more.
-    pub(super) fn poll_early(
-        &mut self,
-        origin: &mut OriginStream,
-        timeouts: &Timeouts,
-        context: &mut Context<'_>,
-    ) -> Poll<()> {
-        while !self.unsent.is_empty() {
-            let bytes = &self.input.received()[self.unsent.clone()];
-            match ready!(Pin::new(&mut *origin).poll_write(context, bytes)) {
-                Ok(count) if count > 0 => {
-                    self.unsent.start += count;
-                    self.input.timer.arm(timeouts.write);
-                }
-                // After a failure it may have answered all the same; the answer's side finds out.
-                _ => return Poll::Pending,
-            }
-        }
-        self.early_is_sent(timeouts);
-        Poll::Ready(())
-    }
-
-    /// The origin has what came with the head: the rest of the body is next, or the answer.
-    pub(super) fn early_is_sent(&mut self, timeouts: &Timeouts) {
-        let is_streamed = self.upload.as_ref().is_some_and(Upload::is_moving);
-        let has_more = is_streamed || self.spool.is_some();
-        let time = if has_more { timeouts.request_body } else { timeouts.response_head };
-        self.input.timer.arm(time);
-        // A body that is streamed is not sent again: only the head is still looked at. The memory is
-        // free for others, and there is room to notice that the client leaves. Behind one that was read to its end, a
-        // following request's bytes may lie there.
-        let is_read = self.upload.as_ref().is_some_and(Upload::is_read);
-        if is_streamed
-            && !is_read
-            && let Some(buffer) = &mut self.input.buffer
-        {
-            buffer.truncate(self.head_len);
-            buffer.settle();
-        }
-    }
-
     /// The body goes to a file from its beginning: only the head stays where it is.
     pub(super) fn begin_spool(&mut self, spool: Box<Spool>, facts: &RequestFacts, body_max: u64) {
         let mut early = self.input.buffer.take().expect("the head lies in it");
@@ -109,23 +63,6 @@ impl<S: ClientStream> Http1<'_, S> {
         self.early_len = 0;
         self.upload = Some(Upload::of(scanner, early, body_max));
         self.spool = Some(spool);
-    }
-
-    /// Sends on what is in the file. Ready when the origin has it all; never if it takes no more.
-    pub(super) fn poll_spooled(
-        &mut self,
-        origin: &mut OriginStream,
-        timeouts: &Timeouts,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<(), Fault>> {
-        let spool = self.spool.as_mut().expect("asked by its owner");
-        ready!(spool.poll_send(origin, &self.input.timer, timeouts.request_body, context))?;
-        self.spool = None;
-        let is_streamed = self.upload.as_ref().is_some_and(Upload::is_moving);
-        if !is_streamed {
-            self.input.timer.arm(timeouts.response_head);
-        }
-        Poll::Ready(Ok(()))
     }
 
     /// Bytes of a following request that came with the last of the body go before what is read next.

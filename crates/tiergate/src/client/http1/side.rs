@@ -1,15 +1,15 @@
 //! A connection over HTTP/1.1 as the client's side of one request.
 
 use super::input::{GLANCE, GLANCE_IN_QUEUE, Input};
+use super::next::Next;
 use super::upload::Upload;
 use crate::budget::Allowance;
-use crate::buffers::{self, Buffer};
+use crate::buffers::Buffer;
 use crate::client::peer::Peer;
 use crate::client::seam::{Client, Gathered};
 use crate::client::tunnel;
-use crate::config::meant::{RefusalConnection, Timeouts};
+use crate::config::meant::Timeouts;
 use crate::connections::Connection;
-use crate::date;
 use crate::observe::counters::Protocol;
 use crate::origin::stream::OriginStream;
 use crate::request::answer::{Abort, AnswerHead, RefusalAnswer};
@@ -20,10 +20,9 @@ use crate::request::outbox::Outbox;
 use crate::request::record::Written;
 use crate::request::spool::Spool;
 use crate::respond;
-use crate::stream::{ClientStream, Last, Outgoing};
+use crate::stream::ClientStream;
 use crate::timers::Timer;
 use crate::trace::ids::ToldId;
-use arrayvec::ArrayVec;
 use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -31,33 +30,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tiergate_core::gate::Delivered;
 use tiergate_core::mark::{Label, Mark};
-use tiergate_core::request::Field;
 use tiergate_wire::http1::{
     self, FieldTable, Framing, HeadError, HeadLimits, HeadSearch, Malformed, Parsed, RequestHead,
-    ResponseInfo, Version,
+    Version,
 };
-
-/// What becomes of the connection after a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// The next request.
-    Keep,
-    /// Close: all that the client sent so far was read.
-    Close,
-    /// Close; first give the client time to read what was written.
-    Linger,
-    /// Close at once: there is nothing it could still read, or nothing true.
-    Cut,
-    /// Close so that the client sees that it was not meant to end here.
-    Reset,
-}
-
-/// Bytes of a refused request's body that are read to keep the connection: less than what a new
-/// connection costs.
-const DRAIN_MAX: u64 = 64 * 1024;
-
-/// Bytes of a background answer that the system may hold unsent: a packet's. What waits there is beyond our control.
-const UNSENT_MAX: u32 = 1448;
 
 /// What a client waits for that has announced a body (RFC 9110 §15.2.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -69,9 +45,9 @@ pub(super) struct Http1<'c, S> {
     /// Among those open.
     open: &'c Connection,
     /// What the request in progress does to the connection; until it has ended, it is cut.
-    next: Next,
+    pub(super) next: Next,
     /// Whether the connection stays open after the answer whose head was taken last.
-    keep: bool,
+    pub(super) keep: bool,
     /// Tells when a head that came in pieces may be whole.
     search: HeadSearch,
     /// Bytes of the request's head at the start of the input.
@@ -87,11 +63,11 @@ pub(super) struct Http1<'c, S> {
     /// What of the body is in a file and goes before the rest, until the origin has it.
     pub(super) spool: Option<Box<Spool>>,
     /// A refusal that is about to be sent.
-    refusal: Vec<u8>,
+    pub(super) refusal: Vec<u8>,
     /// The label that the connection's packets bear.
-    label: Label,
+    pub(super) label: Label,
     /// Whether the answer that was written last is of the background.
-    is_in_turns: bool,
+    pub(super) is_in_turns: bool,
 }
 
 impl<'c, S: ClientStream> Http1<'c, S> {
@@ -123,32 +99,11 @@ impl<'c, S: ClientStream> Http1<'c, S> {
         self.spool = None;
         std::mem::replace(&mut self.next, Next::Cut)
     }
-
-    /// Bytes of a refused request's body that are read to keep the connection; `None`: it is not kept.
-    fn drainable(&self, refusal: &RefusalAnswer<'_>) -> Option<u64> {
-        let facts = refusal.facts;
-        if let Some(upload) = &self.upload {
-            return upload.is_read().then_some(0);
-        }
-        match facts.body {
-            Framing::None => Some(0),
-            // A client that expects 100 may send the body or not: only closing is safe.
-            Framing::Length(len) if len <= DRAIN_MAX && !facts.expects => Some(len),
-            _ => None,
-        }
-    }
 }
 
 /// The connection is to make room for others.
 fn evicted() -> io::Error {
     io::ErrorKind::ConnectionAborted.into()
-}
-
-fn version(facts: &RequestFacts) -> Version {
-    match facts.protocol {
-        Protocol::Http10 => Version::Http10,
-        _ => Version::Http11,
-    }
 }
 
 impl<S: ClientStream> Client for Http1<'_, S> {
@@ -330,26 +285,7 @@ impl<S: ClientStream> Client for Http1<'_, S> {
         timeouts: &Timeouts,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        let body_end = self.head_len + self.early_len;
-        let early = &self.input.received()[self.head_len..body_end];
-        let of_body = sent.saturating_sub(head.len());
-        let mut outgoing = Outgoing::new(&head[*sent - of_body..], &early[of_body..]);
-        let polled = outgoing.poll(origin, context);
-        let left = outgoing.left();
-        *sent = head.len() + early.len() - left;
-        if polled.is_pending() && left > early.len() {
-            return Poll::Pending;
-        }
-        // The origin may want to be read before it takes more of the body. Not so of the head: the
-        // answer's is written over it.
-        self.unsent = body_end - left.min(self.early_len)..body_end;
-        if self.unsent.is_empty() {
-            self.early_is_sent(timeouts);
-        }
-        match polled {
-            Poll::Pending => Poll::Ready(Ok(())),
-            ready => ready,
-        }
+        self.poll_request(head, sent, origin, timeouts, context)
     }
 
     fn poll_body(
@@ -358,25 +294,7 @@ impl<S: ClientStream> Client for Http1<'_, S> {
         timeouts: &Timeouts,
         context: &mut Context<'_>,
     ) -> Result<(), Fault> {
-        if self.spool.is_some() && self.poll_spooled(origin, timeouts, context)?.is_pending() {
-            return Ok(());
-        }
-        if !self.unsent.is_empty() && self.poll_early(origin, timeouts, context).is_pending() {
-            return Ok(());
-        }
-        let Some(upload) = self.upload.as_mut().filter(|upload| upload.is_moving()) else {
-            return Ok(());
-        };
-        let was_read = upload.is_read();
-        let Input { io, timer, .. } = &mut self.input;
-        let polled = upload.poll(io, origin, timer, timeouts.request_body, context)?;
-        if polled.is_ready() {
-            timer.arm(timeouts.response_head);
-        }
-        if polled.is_ready() || upload.is_read() && !was_read {
-            self.input.request_is_here();
-        }
-        Ok(())
+        self.poll_rest(origin, timeouts, context)
     }
 
     fn hold_end(&mut self, hold: bool) {
@@ -404,25 +322,15 @@ impl<S: ClientStream> Client for Http1<'_, S> {
     }
 
     fn mark(&mut self, mark: Option<Mark>) -> io::Result<bool> {
-        // A reload may have taken the marks away.
-        let label = mark.map_or(Label::default(), |mark| mark.label);
-        if self.label == label {
-            return Ok(false);
-        }
-        // If it fails, it is not tried again for each answer.
-        self.label = label;
-        self.input.io.set_label(label, self.input.peer.by_v6).map(|()| true)
+        self.label(mark)
     }
 
     fn sends_in_turns(&mut self, does: bool) {
-        if std::mem::replace(&mut self.is_in_turns, does) != does {
-            // Where the system refuses, more of it waits there.
-            let _ = self.input.io.limit_unsent(if does { UNSENT_MAX } else { 0 });
-        }
+        self.limit_unsent(does);
     }
 
     fn takes_chunks(&self, facts: &RequestFacts) -> bool {
-        version(facts) == Version::Http11
+        facts.protocol != Protocol::Http10
     }
 
     fn put_head(
@@ -430,53 +338,7 @@ impl<S: ClientStream> Client for Http1<'_, S> {
         answer: &AnswerHead<'_, '_>,
         out: &mut Vec<u8>,
     ) -> Result<(), &'static str> {
-        let AnswerHead { facts, head, fields, .. } = *answer;
-        let is_final = answer.is_final();
-        if is_final {
-            self.input.answer_is_here();
-        }
-        let client = version(facts);
-        if client == Version::Http10 && head.is_interim() {
-            // It knows none (RFC 9110 §15.2).
-            return Ok(());
-        }
-        let mut values = [Vec::new(), Vec::new()];
-        let mut extra = ArrayVec::<Field<'_>, 7>::new();
-        if let Some(limit) = &answer.limit {
-            values = [buffers::text(), buffers::text()];
-            limit.put_policy(&mut values[0]);
-            limit.put_state(&mut values[1]);
-            extra.push(Field { name: b"RateLimit-Policy", value: &values[0] });
-            extra.push(Field { name: b"RateLimit", value: &values[1] });
-        }
-        if let Some(value) = &answer.cookie {
-            extra.push(Field { name: b"Set-Cookie", value: value.as_bytes() });
-        }
-        extra.extend(answer.id().map(|told| told.field()));
-        for (name, value) in answer.cache_control() {
-            extra.push(Field { name: name.as_bytes(), value: value.as_bytes() });
-        }
-        if let Some(value) = self.input.peer.alt_svc.as_ref().and_then(|it| it.value())
-            && !fields.fields().iter().any(|it| it.name.eq_ignore_ascii_case(b"alt-svc"))
-        {
-            extra.push(Field { name: b"Alt-Svc", value: value.as_bytes() });
-        }
-        let may_keep = facts.keep && self.is_sent() && !answer.draining;
-        self.keep = date::with_line(|date_line| {
-            let info = ResponseInfo {
-                client,
-                keep_alive: may_keep || !is_final,
-                via: answer.policy.forwarding.via,
-                date_line: if answer.lacks_date() { date_line } else { b"" },
-                location: answer.location.as_deref(),
-                extra: &extra,
-            };
-            http1::write_response_head(out, head, fields, &info)
-        });
-        drop(extra);
-        if answer.limit.is_some() {
-            values.into_iter().for_each(buffers::keep_text);
-        }
+        self.write_head(answer, out);
         Ok(())
     }
 
@@ -487,15 +349,7 @@ impl<S: ClientStream> Client for Http1<'_, S> {
         time: Duration,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Fault>> {
-        // Not where each piece waits for its turn.
-        let is_last = ends.is_some() && !self.keep && outbox.allowed().is_none();
-        let Input { io, timer, .. } = &mut self.input;
-        let taken = || timer.arm(time);
-        let written = match is_last {
-            true => outbox.poll(&mut Last(io), taken, context),
-            false => outbox.poll(io, taken, context),
-        };
-        written.map_err(Fault::Client)
+        self.poll_answer(outbox, ends.is_some(), time, context)
     }
 
     fn delivered(&self) -> Option<Delivered> {
@@ -521,17 +375,7 @@ impl<S: ClientStream> Client for Http1<'_, S> {
     }
 
     fn finish(&mut self, facts: &RequestFacts) {
-        // Of a body that was streamed nothing is left behind the head.
-        let early_len = if self.upload.is_none() { self.early_len } else { 0 };
-        self.input.use_up(facts.head_len + early_len);
-        let sent_whole = self.upload.as_ref().is_none_or(Upload::is_done);
-        self.put_rest_back();
-        self.next = match self.keep {
-            true => Next::Keep,
-            // A close with unread bytes would be a reset, which can overtake the answer.
-            false if !sent_whole || self.input.buffer.is_some() => Next::Linger,
-            false => Next::Close,
-        };
+        self.answered(facts);
     }
 
     fn abort(&mut self, why: Abort) {
@@ -542,51 +386,15 @@ impl<S: ClientStream> Client for Http1<'_, S> {
     }
 
     fn put_refusal(&mut self, refusal: &RefusalAnswer<'_>) -> Written {
-        if refusal.connection == RefusalConnection::Reset {
-            self.next = Next::Reset;
-            return Written::default();
-        }
-        self.spool = None;
-        let facts = refusal.facts;
-        self.keep = facts.keep
-            && self.drainable(refusal).is_some()
-            && refusal.connection == RefusalConnection::Keep
-            && facts.protocol == Protocol::Http11
-            && !refusal.draining;
-        let mut out = buffers::text();
-        let head_only = facts.head_only;
-        let rest = refusal.template.write(&mut out, &refusal.advice, self.keep, head_only);
-        self.refusal = out;
-        let body = if head_only { 0 } else { refusal.template.body_len(&refusal.advice) as u64 };
-        Written { bytes: (self.refusal.len() + rest.len()) as u64, body }
+        self.write_refusal(refusal)
     }
 
-    async fn finish_refusal(&mut self, refusal: &RefusalAnswer<'_>, timeouts: &Timeouts) {
-        let out = std::mem::take(&mut self.refusal);
-        if out.is_empty() {
-            return;
-        }
-        let rest = refusal.template.uncopied_body(refusal.facts.head_only);
-        let written = self.input.write(&out, rest, timeouts.write, !self.keep).await;
-        buffers::keep_text(out);
-        if written.is_err() {
-            return;
-        }
-        self.input.use_up(refusal.facts.head_len);
-        let drainable = self.drainable(refusal);
-        self.put_rest_back();
-        self.next = match drainable {
-            Some(0) if self.keep => Next::Keep,
-            Some(len) if self.keep => {
-                self.input.timer.arm(timeouts.request_body);
-                match self.input.skip(len).await {
-                    Ok(()) => Next::Keep,
-                    Err(_) => Next::Cut,
-                }
-            }
-            Some(0) if self.input.buffer.is_none() => Next::Close,
-            _ => Next::Linger,
-        };
+    fn finish_refusal(
+        &mut self,
+        refusal: &RefusalAnswer<'_>,
+        timeouts: &Timeouts,
+    ) -> impl Future<Output = ()> {
+        self.send_refusal(refusal, timeouts)
     }
 
     fn error_len(
@@ -601,20 +409,14 @@ impl<S: ClientStream> Client for Http1<'_, S> {
         Written { bytes: out.len() as u64, body: body as u64 }
     }
 
-    async fn fail(
+    fn fail(
         &mut self,
         status: u16,
         why: &'static str,
         head_only: bool,
         id: Option<ToldId<'_>>,
         timeouts: &Timeouts,
-    ) {
-        self.spool = None;
-        let mut out = buffers::text();
-        respond::write_error(&mut out, status, why, id, head_only);
-        if self.input.write(&out, &[], timeouts.write, true).await.is_ok() {
-            self.next = Next::Linger;
-        }
-        buffers::keep_text(out);
+    ) -> impl Future<Output = ()> {
+        self.send_error(status, why, head_only, id, timeouts)
     }
 }
