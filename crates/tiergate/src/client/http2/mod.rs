@@ -15,6 +15,7 @@ mod connection;
 mod incoming;
 mod payload;
 mod response;
+mod sending;
 mod side;
 mod tunnel;
 mod wire;
