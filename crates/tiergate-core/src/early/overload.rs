@@ -3,7 +3,8 @@
 //! A dropped SYN tells the client nothing; a refusal says why and for how long. So the gateway refuses as long as that is little beside what it serves. Only when, for some windows
 //! one after the other, those that policers refuse are more than a share of what comes does the kernel police, too. What it drops counts as refused: otherwise its own success would turn it off.
 //! Refusals for want of capacity do not begin it: dropping more would serve nobody sooner, and would be of SYNs whose tokens were spent on requests that the queue refused.
-//! A flood of SYNs brings no request that could be refused. So SYNs for which the system's own queue had no room, and of whose clients nothing more came, count as refused, too.
+//! A flood of SYNs brings no request that could be refused. So SYNs for which the system's own queue had no room, and of whose clients nothing more came, count as refused, too. Where they are thousands, and
+//! hardly anything else comes, nothing is waited for: who asks meanwhile finds no room either.
 //! It stops when for a longer time hardly anything is refused or dropped.
 //!
 //! Source: Voigt D §3.2 (SYN policing begins only where control by resource does not suffice), Voigt B §4.5 (the cheapest refusal at the highest load). Shares and hysteresis: ours.
@@ -18,6 +19,11 @@ pub const WINDOW: Duration = Duration::from_secs(1);
 pub(super) const BEGIN: u32 = 3;
 /// So many without it end it.
 pub(super) const END: u32 = 10;
+/// A process that hardly gets a processor looks seldom: so many windows one look may stand for. Fewer than begin it: two looks agree.
+const AT_ONCE: u32 = 2;
+/// From so many SYNs without room in a window it is a flood, if they are this part of what comes.
+const FLOOD_MIN: u64 = 10_000;
+const FLOOD_PART: f64 = 0.9;
 /// Fewer refusals in a window cost too little to be an overload.
 const REFUSED_MIN: u64 = 50;
 /// It ends below this part of the share that it begins at.
@@ -84,9 +90,11 @@ impl Overload {
             return None;
         };
         // A timer may be a little early.
-        if now.since(since) < WINDOW * 9 / 10 {
+        let lasted = now.since(since);
+        if lasted < WINDOW * 9 / 10 {
             return None;
         }
+        let windows = u32::try_from(lasted.as_secs()).unwrap_or(u32::MAX).clamp(1, AT_ONCE);
         self.since = Some((now, counted));
         // Another gate counts from zero.
         let of = |it: fn(&Counted) -> u64| it(&counted).saturating_sub(it(&before));
@@ -95,8 +103,14 @@ impl Overload {
         let part = if came == 0 { 0.0 } else { refused as f64 / came as f64 };
         let is_overload = refused >= REFUSED_MIN && part >= self.share;
         let is_over = refused < REFUSED_MIN / 10 || part < self.share * END_PART;
+        let unqueued = of(|it| it.unqueued);
+        let is_flood = unqueued >= FLOOD_MIN && unqueued as f64 >= FLOOD_PART * came as f64;
         let turns = if self.is_on { is_over } else { is_overload };
-        self.windows = if turns { self.windows + 1 } else { 0 };
+        self.windows = match turns {
+            true if is_flood => BEGIN,
+            true => self.windows + windows,
+            false => 0,
+        };
         if self.windows < if self.is_on { END } else { BEGIN } {
             return None;
         }
@@ -172,10 +186,41 @@ mod tests {
             it.is_on()
         };
         assert!(!seconds(20, 200, 0), "a sixth of what comes");
-        assert!(!seconds(2, 300_000, 0));
-        assert!(seconds(1, 300_000, 0));
+        assert!(!seconds(2, 8_000, 0));
+        assert!(seconds(1, 8_000, 0));
         assert!(seconds(60, 0, 300_000), "the queue has room now, thanks to it");
         assert!(!seconds(10, 0, 0));
+    }
+
+    #[test]
+    fn thousands_for_which_there_is_no_room_and_hardly_anything_else_are_not_waited_for() {
+        let one = |arrived, unqueued, dropped| {
+            let mut it = Overload::new(0.2);
+            it.observe(Moment::from_millis(0), Counted::default());
+            let counted = Counted { arrived, unqueued, dropped, ..Counted::default() };
+            it.observe(Moment::from_millis(1000), counted)
+        };
+        assert_eq!(one(100, 300_000, 0), Some(true));
+        assert_eq!(one(1000, 10_000, 0), Some(true));
+        assert_eq!(one(1000, 9_999, 0), None, "few");
+        assert_eq!(one(2000, 10_000, 0), None, "beside many that are served");
+        assert_eq!(one(0, 0, 300_000), None, "there was room");
+    }
+
+    #[test]
+    fn seldom_looks_count_by_the_time_that_they_stand_for() {
+        let looks = |every: u64, count: u64| {
+            let mut it = Overload::new(0.2);
+            (0..=count).for_each(|look| {
+                let refused = 3000 * look;
+                let counted = Counted { arrived: 2 * refused, refused, ..Counted::default() };
+                it.observe(Moment::from_millis(every * look), counted);
+            });
+            it.is_on()
+        };
+        assert!(!looks(1_900, 2) && looks(1_900, 3));
+        assert!(!looks(2_000, 1) && looks(2_000, 2));
+        assert!(!looks(60_000, 1), "one look alone says nothing");
     }
 
     #[test]

@@ -19,8 +19,8 @@ use tokio::sync::watch;
 
 /// How often blocks and clients in sessions are passed on.
 const PASS_ON: Duration = Duration::from_millis(50);
-/// How often all else is looked at, in that unit: once a second.
-const LOOK: u32 = 20;
+/// How often all else is looked at. By the clock: in a flood a turn may take several times as long.
+const LOOK: Duration = Duration::from_secs(1);
 /// How often addresses are looked at, in looks.
 const LOOK_AROUND: u32 = 5;
 
@@ -67,7 +67,8 @@ struct Kernel {
     fault: Option<String>,
     /// Whether it was last said that the kernel polices.
     is_policing: bool,
-    turns: u32,
+    looks: u32,
+    looked: Option<Moment>,
 }
 
 impl Default for Kernel {
@@ -83,7 +84,8 @@ impl Default for Kernel {
             generation: None,
             fault: None,
             is_policing: false,
-            turns: 0,
+            looks: 0,
+            looked: None,
         }
     }
 }
@@ -126,15 +128,15 @@ impl Kernel {
 
     /// A turn, every [`PASS_ON`]. System calls are for another thread: of what is counted and what is blocked there may be thousands.
     async fn turn(mut self, shared: &Arc<Shared>, settings: &KernelSettings) -> Self {
-        self.turns = self.turns.wrapping_add(1);
-        let is_look = self.turns.is_multiple_of(LOOK);
+        let now = clock::now();
+        let is_look = self.looked.is_none_or(|it| now.since(it) >= LOOK);
         let (let_in, lasting) = shared.kernel.take_let_in();
         let news = News { let_in, lasting, blocks: shared.door.take_blocks() };
         if !is_look && news.let_in.is_empty() && news.blocks.is_empty() {
             return self;
         }
         let (shared, settings) = (shared.clone(), settings.clone());
-        let (now, counted) = (clock::now(), is_look.then(|| counted(&shared)));
+        let counted = is_look.then(|| counted(&shared));
         apart(move || {
             self.pass_on(&shared, news, now);
             if let Some(counted) = counted {
@@ -187,7 +189,9 @@ impl Kernel {
     ) {
         let config = shared.config.load_full();
         let plan = &config.policy.plan;
-        if self.turns.is_multiple_of(LOOK * LOOK_AROUND) {
+        self.looked = Some(now);
+        self.looks = self.looks.wrapping_add(1);
+        if self.looks.is_multiple_of(LOOK_AROUND) {
             self.look_around();
         }
         self.mend(shared, settings, &config, now);
