@@ -171,8 +171,8 @@ fn steps(flood: &Flood, phases: &[Phase]) -> Vec<Step> {
     all.map(|(rate, phase)| Step { rate: *rate, seconds: phase.seconds }).collect()
 }
 
-/// Has the packets for a program at the gateway's interface taken by threads, and these run on its processors, before all other processes, as what receives does
-/// where there is no program.
+/// Has the packets for a program at the gateway's interface taken by threads, and these run on its processors, before all processes, as what receives does where there is no
+/// program: in interrupts.
 async fn pin_receivers(namespace: &str, list: &str) -> Result<()> {
     shell(namespace, &format!("echo 1 > /sys/class/net/{GATEWAYS_END}/threaded")).await?;
     let prefix = format!("napi/{GATEWAYS_END}");
@@ -182,8 +182,8 @@ async fn pin_receivers(namespace: &str, list: &str) -> Result<()> {
     for stat in stats.filter(|stat| stat.comm.starts_with(&prefix)) {
         let pid = stat.pid.to_string();
         output(Program::new("taskset", "taskset").args(["-cp", list, &pid]), PATIENCE).await?;
-        let words = ["-n", "-20", "-p", &pid];
-        output(Program::new("renice", "renice").args(words), PATIENCE).await?;
+        let words = ["--fifo", "--pid", "1", &pid];
+        output(Program::new("chrt", "chrt").args(words), PATIENCE).await?;
         pinned += 1;
     }
     ensure!(pinned > 0, "no thread takes the packets that come by {GATEWAYS_END}");
