@@ -1,10 +1,11 @@
 //! `[[key]]`, `[token]` and `[geo]`: how clients are identified beyond their addresses.
 
+use super::header_name::CREDENTIAL_HEADER;
 use super::kind::{Choice, list, one_or_many};
 use super::place::At;
 use super::reverse_dns::ReverseDns;
 use super::section::{Kind, section};
-use super::values::{FILE_TO_READ, HEADER, TEXT, TIME, check_unique};
+use super::values::{FILE_TO_READ, TEXT, TIME, check_unique};
 use crate::secrets::NamedFile;
 use crate::tokens::settings::{KeyTable, Token};
 use jsonwebtoken::Algorithm;
@@ -39,7 +40,7 @@ section! {
         /// The header that carries the key, alone or after `Bearer`; in `authorization` always after
         /// `Bearer`.
         /// Why: what most APIs call it.
-        header: String = HEADER.or("x-api-key");
+        header: String = CREDENTIAL_HEADER.or("x-api-key");
         /// File with one key per line: `name:key`, where the key has 16 to 1024 visible characters, or
         /// `name:sha256:hash` with its SHA-256 in hexadecimal. `#` begins a comment; at most 1,000,000 keys.
         /// Several keys may have the same name, for rotation.
@@ -52,7 +53,7 @@ section! {
     pub(super) struct TokenKeys {
         /// The header that carries the token, as for keys.
         /// Why: RFC 6750 §2.1.
-        header: String = HEADER.or("authorization");
+        header: String = CREDENTIAL_HEADER.or("authorization");
         /// File with 1 to 16 secrets, one per line, as text or as `base64:…`, each of at least 32 bytes. A
         /// token signed with any of them is accepted, for rotation. Each serves `HS256`; one of at least 48 bytes
         /// `HS384` too, and one of at least 64 bytes `HS512` (RFC 7518 §3.2).

@@ -22,6 +22,7 @@ pub mod error;
 pub(crate) mod forwarding;
 pub(crate) mod guarantee;
 mod identity;
+mod header_name;
 mod in_force;
 mod inbound;
 pub(crate) mod kernel;

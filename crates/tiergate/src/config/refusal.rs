@@ -1,11 +1,12 @@
 //! `[refusal]`: what a refused client gets.
 
 use super::block::{Block, block as resolve_block};
+use super::header_name::OWN_HEADER;
 use super::kind::Choice;
 use super::place::At;
 use super::section::{Kind, section, table};
 use super::show;
-use super::values::{FileName, HEADER, TIME};
+use super::values::{FileName, TIME};
 use std::path::PathBuf;
 use std::time::Duration;
 use tiergate_core::admit::block;
@@ -37,7 +38,7 @@ section! {
         block: Option<At<Block>> = table().placed().optional("none");
         /// Name of a response header that carries the reason, such as `queue_full`; JSON bodies then say it, too.
         /// Why: clients need not know why they are refused.
-        reason_header: Option<String> = HEADER.optional("none");
+        reason_header: Option<String> = OWN_HEADER.optional("none");
         /// HTML file shown to browsers, at most 256 KiB; JSON and plain text are chosen by `Accept`. Not by rules with `refuse`, which have pages of their own.
         page_html: Option<PathBuf> = FileName.optional("a built-in page");
     }

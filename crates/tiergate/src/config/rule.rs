@@ -2,6 +2,7 @@
 
 use super::denial::{Refuse, RefuseKind};
 use super::error::{instead, shortened};
+use super::header_name::TRUSTED_HEADER;
 use super::kind::Named;
 use super::listener::Listener;
 use super::mode::{MODE, Mode};
@@ -15,7 +16,7 @@ use super::rule_values::{
 };
 use super::section::{Kind, section};
 use super::stored::StoredOrFalse;
-use super::values::{FLAG, HEADER, NETWORK, Name, POINTS, TEXT, TIME, is_token, whole};
+use super::values::{FLAG, NETWORK, Name, POINTS, TEXT, TIME, is_token, whole};
 use ipnet::IpNet;
 use std::time::Duration;
 use tiergate_core::classify::flow::Flow;
@@ -142,7 +143,7 @@ section! {
         /// Header in which a `trusted` peer states how many milliseconds the request may still wait: an
         /// integer of at most nine digits. It can only shorten the deadline of the rule or class. From other
         /// peers, or malformed, it is ignored.
-        deadline_header: Option<String> = HEADER.optional("none");
+        deadline_header: Option<String> = TRUSTED_HEADER.optional("none");
     }
 }
 

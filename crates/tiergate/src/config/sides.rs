@@ -1,5 +1,6 @@
 //! The two policies of a file: the whole, and what is in force where parts of it are only observed.
 
+use super::header_name;
 use super::in_force::InForce;
 use super::meets;
 use super::observed_parts::ObservedParts;
@@ -16,6 +17,7 @@ pub(super) fn policy(
     names: &mut Names,
 ) -> Option<Policy> {
     meets::check(&raw, place);
+    header_name::check(&raw);
     let parts = ObservedParts::of(&raw);
     if parts.is_empty() {
         let mut policy = meant(raw, None, place, names)?;

@@ -238,13 +238,6 @@ pub(super) const FILE_TO_READ: Mapped<FileName, NamedFile> = Mapped {
 pub(super) const TEXT: Text<String> =
     Text { expected: "a text in quotes", schema: || json!({}), parse: |text| Ok(text.to_owned()) };
 
-/// The name of a header.
-pub(super) const HEADER: Text<String> = Text {
-    expected: "the name of a header",
-    schema: || json!({ "examples": ["X-Api-Key"] }),
-    parse: |text| is_token(text).then(|| text.to_owned()).ok_or(None),
-};
-
 /// The name of a cookie.
 pub(super) const COOKIE: Text<String> = Text {
     expected: "the name of a cookie",
