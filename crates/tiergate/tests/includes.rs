@@ -296,10 +296,7 @@ fn secrets_of_files_are_used_and_never_shown() {
     shown.push(("access log", log.unwrap_or_default()));
     // A mistake in what has a secret does not show it either.
     let wrong = fs::read_to_string(&gateway.policy_path).expect("it is there")
-        + &format!(
-            "[[rule]]\nclass = \"${{file:{0}}}\"\n[[rule]]\npath = \"${{file:{0}}}\"\nname = \"${{file:{0}}}\"\nmethod = \"x${{file:{0}}}\"\nclient = \"${{file:{0}}}\"\n",
-            path.display()
-        );
+        + &format!("[[rule]]\npath = \"${{file:{0}}}\"\nclass = \"low\"\n", path.display());
     gateway.write_policy(&wrong);
     let (status, answer) = gateway.reload();
     assert!(status == 422 || status == 400 || status == 409, "{status} {answer}");
@@ -341,5 +338,50 @@ fn files_that_have_no_secret_are_faults() {
         let checked = tiergate(folder, &["check", "policy.toml"]);
         assert!(checked.contains(said), "`{said}` is missing in\n{checked}");
         assert!(!checked.contains("12345678"), "{checked}");
+    }
+}
+
+/// Its letters are no wildcards: a secret with a star in it is not a password that ends in anything.
+#[test]
+fn secrets_in_patterns_are_compared_as_they_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let secret = "top-Secret\\*and?more\\";
+    write(folder, &[("key", secret)]);
+    let text = "origin.servers = [\"127.0.0.1:1\"]\n[[class]]\nname = \"high\"\n[[class]]\nname = \"low\"\n\
+         [[rule]]\nheader.x-a = \"${file:key}\"\nclass = \"high\"\n\
+         [[rule]]\npath_regex = \"^/${file:key}$\"\nclass = \"high\"\n";
+    write(folder, &[("policy.toml", text)]);
+    let explained = |header: &str| {
+        let arguments = ["explain", "policy.toml", "--request", "GET /", "--header", header];
+        tiergate(folder, &arguments)
+    };
+    let (right, wrong) =
+        (explained(&format!("x-a: {secret}")), explained("x-a: top-Secret\\-and-more\\"));
+    assert!(right.contains("class high"), "{right}");
+    assert!(wrong.contains("class low"), "{wrong}");
+    let checked = tiergate(folder, &["check", "policy.toml"]);
+    assert!(checked.contains("header x-a = ${file:key}"), "{checked}");
+    assert!(checked.contains("path like ^/${file:key}$"), "{checked}");
+    let shown = checked + &right + &wrong;
+    assert!(!shown.to_lowercase().contains("secret\\"), "{shown}");
+}
+
+/// Where it would be shown, and a file that is named by a secret would be.
+#[test]
+fn secrets_stand_only_where_they_are_not_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    write(folder, &[("key", "top-Secret")]);
+    for (tables, key) in [
+        ("[[class]]\nname = \"${file:key}\"\n", "class[1].name"),
+        ("[access_log]\npath = \"${file:key}\"\n", "access_log.path"),
+        ("[refusal]\npage_html = \"${file:key}\"\n", "refusal.page_html"),
+        ("[[policer]]\nname = \"${file:key}\"\nrate = \"1/s\"\n", "policer[1].name"),
+    ] {
+        write(folder, &[("policy.toml", &format!("origin.servers = [\"127.0.0.1:1\"]\n{tables}"))]);
+        let checked = tiergate(folder, &["check", "policy.toml"]);
+        let said = format!("{key}: must not be made of a file's content, which would be shown");
+        assert!(checked.contains(&said) && !checked.contains("top-"), "{checked}");
     }
 }

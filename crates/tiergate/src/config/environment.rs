@@ -4,6 +4,7 @@
 
 use super::place::Place;
 use super::redaction::LEN_MIN;
+use super::secret_place::written;
 use crate::secrets::{self, NamedFile};
 use toml::Spanned;
 use toml::de::DeValue;
@@ -80,6 +81,7 @@ fn of_file(path: &str, place: &Place, disk: bool) -> Result<String, String> {
     if path.is_empty() || path.contains('\0') {
         return Err("must have the name of a file in ${file:…}".to_owned());
     }
+    let as_written = written(&place.key).ok_or(NO_SECRETS)?;
     if !disk {
         return Err("${file:…} can only be read where the policy is a file".to_owned());
     }
@@ -99,9 +101,17 @@ fn of_file(path: &str, place: &Place, disk: bool) -> Result<String, String> {
             line.len()
         ));
     }
-    place.hide(line, &format!("${{{FILE}{path}}}"));
-    Ok(line.to_owned())
+    let name = format!("${{{FILE}{path}}}");
+    let as_written = as_written.of(line);
+    place.hide(line, &name);
+    // As it stands in the text, which `check` repeats.
+    place.hide(&as_written, &name);
+    place.reads(named.path);
+    Ok(as_written)
 }
+
+/// Said where a secret would be shown.
+const NO_SECRETS: &str = "must not be made of a file's content, which would be shown: ${file:…} is for what rules compare, `audience` and `issuer` of [token], the path of a health check and the command of workers; use ${NAME}";
 
 /// # Errors
 /// What to do about it.

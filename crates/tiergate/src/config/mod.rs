@@ -62,6 +62,7 @@ mod schema;
 pub(crate) mod score;
 mod section;
 pub(crate) mod sensor;
+mod secret_place;
 mod sensor_remote;
 mod server;
 mod service_target;

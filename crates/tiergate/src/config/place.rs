@@ -213,6 +213,11 @@ impl Place {
     pub(super) fn spot(&self) -> Spot {
         self.file.spot(self.at, self.key.clone())
     }
+    /// Notes a file that a secret is from.
+    pub(super) fn reads(&self, file: PathBuf) {
+        self.file.found.borrow_mut().secrets.files.push(file);
+    }
+
 
     /// Another place of the policy, for a message.
     pub(super) fn elsewhere(&self, at: usize) -> String {

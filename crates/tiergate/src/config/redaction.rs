@@ -1,13 +1,19 @@
 //! What files put into the texts of a policy (`${file:…}`) is a secret, and never shown: in texts for people its name stands in its place.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 /// Shortest secret: what is shorter can be guessed, and would be found everywhere in what is shown.
 pub(super) const LEN_MIN: usize = 8;
 
-/// The secrets of a policy, each with what is shown in its place.
+/// The secrets of a policy.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Redaction(Vec<(String, String)>);
+pub struct Redaction {
+    /// Each with what is shown in its place.
+    secrets: Vec<(String, String)>,
+    /// The files that they are from.
+    pub(super) files: Vec<PathBuf>,
+}
 
 impl Redaction {
     /// Adds a secret of at least [`LEN_MIN`] bytes.
@@ -15,8 +21,8 @@ impl Redaction {
         debug_assert!(secret.len() >= LEN_MIN, "shorter ones are refused before");
         // As messages write it, too.
         for secret in [secret.to_owned(), secret.escape_debug().to_string()] {
-            if !self.0.iter().any(|(known, _)| *known == secret) {
-                self.0.push((secret, shown.to_owned()));
+            if !self.secrets.iter().any(|(known, _)| *known == secret) {
+                self.secrets.push((secret, shown.to_owned()));
             }
         }
     }
@@ -47,14 +53,14 @@ impl Redaction {
             let len = bytes.take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
             text.ceil_char_boundary(len)
         };
-        let found = self.0.iter().map(|(secret, shown)| (same(secret), shown.as_str()));
+        let found = self.secrets.iter().map(|(secret, shown)| (same(secret), shown.as_str()));
         found.filter(|(len, _)| *len >= LEN_MIN).max_by_key(|(len, _)| *len)
     }
 }
 
 impl std::fmt::Debug for Redaction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Redaction({})", self.0.len())
+        write!(f, "Redaction({})", self.secrets.len())
     }
 }
 
