@@ -6,6 +6,7 @@ use super::meant::Measure;
 use super::merge::{Step, document, place_of};
 use super::place::{File, Place};
 use super::policy::{Policy, Root};
+use super::read_files::{Read, is_read};
 use super::refusal::PAGE_LEN_MAX;
 use super::section::{Kind, table};
 use super::sides::policy;
@@ -20,7 +21,6 @@ use crate::session::settings::Recognised;
 use crate::session::token::Secrets;
 use crate::tokens::Credentials;
 use std::collections::HashMap;
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -173,8 +173,12 @@ pub fn load_with(path: &Path, names: &mut Names) -> Result<Policy, ConfigError> 
         ConfigError::Faults(Errors { file: file_name.clone().into_owned(), faults, more: 0 })
     };
     let log = policy.access_log.as_ref().and_then(|it| it.path.as_ref());
-    if let Some(log) = log.filter(|log| is_source(log, &policy.sources)) {
-        let message = format!("{} is the policy; name another file", log.display());
+    if let Some((log, read)) = log.and_then(|log| Some((log, is_read(log, &policy)?))) {
+        let what = match read {
+            Read::Source => "is the policy",
+            Read::Named => "is a file that the policy reads",
+        };
+        let message = format!("{} {what}; name another file", log.display());
         return Err(wrong([Step::Key("access_log"), Step::Key("path")], message));
     }
     if let Some(page) = &policy.refusal_page {
@@ -183,15 +187,6 @@ pub fn load_with(path: &Path, names: &mut Names) -> Result<Policy, ConfigError> 
         policy.refusal.page_html = Some(read.map_err(|fault| wrong(steps, fault.to_string()))?);
     }
     Ok(policy)
-}
-
-/// Whether a file is one of the policy's, by whatever name.
-fn is_source(path: &Path, sources: &Sources) -> bool {
-    let real = |path: &Path| fs::canonicalize(path).ok();
-    let is = |path: &PathBuf| {
-        sources.files.iter().any(|it| real(Path::new(&*it.name)).as_ref() == Some(path))
-    };
-    real(path).is_some_and(|it| is(&it))
 }
 
 /// The policy's file and those that it includes, as they are now, right or wrong.

@@ -49,6 +49,7 @@ mod policy;
 mod pool;
 pub(crate) mod quantities;
 mod redaction;
+mod read_files;
 mod refusal;
 mod request_id;
 pub(crate) mod resource;
