@@ -28,7 +28,7 @@ section! {
         /// second, minute, hour, day; at most three decimals.
         rate: Option<Rate> = RATE.required(RATE_HOW);
         /// The size of the bucket: how many requests may come at once after a pause. With shares, the size of
-        /// the overflow bucket.
+        /// the overflow bucket, which may be 0.
         /// Why: with 20, Poisson arrivals are refused no more often than evenly spaced ones; with 5 they are
         /// (Voigt, Paper D, §3.5).
         burst: u32 = whole(0..=Settings::BURST_MAX.into()).or(20);
@@ -155,6 +155,9 @@ impl<'n> Policers<'n> {
             check_unique("policer", &name, before, &place.key("name"));
             let PolicerKeys { mode, rate, burst, per, flows_max, announce, control, .. } = raw;
             let own = OwnPolicer { mode, rate, burst, per, flows_max, announce, control };
+            if burst == 0 && raw.share.is_empty() {
+                place.fault_at("burst", "must be at least 1, or every request is refused; got 0");
+            }
             if !raw.share.is_empty() {
                 policers.shares.push((policers.settings.len(), place.key("share"), raw.share));
             }
@@ -197,6 +200,9 @@ impl<'n> Policers<'n> {
                     place.fault_at("class", format!("{name:?} has a share already"));
                 }
                 let burst = raw.burst.unwrap_or(policer.burst);
+                if burst == 0 && policer.burst == 0 {
+                    place.fault_at("burst", format!("must be at least 1 where the policer has burst = 0, or every request of {name:?} is refused; got 0"));
+                }
                 policer.shares.push(Share { class, parts: parts as u16, burst });
             }
         }
