@@ -67,6 +67,8 @@ pub struct Config {
     marks: Vec<Mark>,
     /// When the certificates of its listeners expire.
     pub certificates: Vec<CertificateStatus>,
+    /// When all certificates that it names are valid.
+    pub dates: tls::Dates,
     /// The interface that says what the link carries, if the policy names one.
     pub link_interface: Option<Arc<FollowedInterface>>,
 }
@@ -115,6 +117,7 @@ impl Config {
         let levels = policy.plan.levels();
         let marks = policy.plan.marks();
         let certificates = tls::expiries(policy.listeners.iter().filter_map(|it| it.tls.as_ref()));
+        let dates = tls::Dates::of(&policy);
         let link_interface =
             policy.link.interface.as_ref().and_then(|it| {
                 Some(Arc::new(FollowedInterface::new(it.name.clone(), it.capacity?)))
@@ -135,6 +138,7 @@ impl Config {
             bounds,
             marks,
             certificates,
+            dates,
             link_interface,
         })
     }

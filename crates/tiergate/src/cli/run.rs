@@ -254,8 +254,11 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
             Box::pin(async move {
                 let reloaded = tokio::task::spawn_blocking(move || process.reload()).await;
                 let loaded = reloaded.map_err(|fault| fault.to_string())??;
-                let kept: String = loaded.kept.iter().map(|it| format!("{it}\n")).collect();
-                Ok(format!("configuration {} is in force\n{kept}", loaded.generation))
+                let lines = loaded.kept.iter().chain(&loaded.warnings);
+                let lines: String = lines.map(|it| format!("{it}
+")).collect();
+                Ok(format!("configuration {} is in force
+{lines}", loaded.generation))
             })
         }),
     }

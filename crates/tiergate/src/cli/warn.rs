@@ -6,6 +6,8 @@ use crate::config::meant::{Listener, Policy, PolicyRule};
 use crate::config::scheduling;
 use tiergate_core::admit::bucket::PARTS;
 use tiergate_core::admit::inbound::Inbound;
+use crate::tls::Dates;
+use matching::{NOT_OURS, never_matches, proxied, without_subject};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::classify::pattern::Pattern;
 use tiergate_core::classify::rule::Rule;
@@ -46,6 +48,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
     unverified(policy, &mut warnings);
     if policy.link.marks && policy.plan.marks().is_empty() {
         warnings.push(NO_MARKS.to_owned());
+    warnings.extend(Dates::of(policy).warnings());
     }
     warnings.extend_from_slice(&policy.warnings);
     warnings

@@ -80,6 +80,7 @@ where
     let counters = Counters::new(threads::count(&policy));
     let (threads, lanes, orders) = threads::of(&policy);
     let config = Config::new(policy, 1, None, &counters).map_err(|fault| anyhow!("{fault}"))?;
+    config.dates.warnings().iter().for_each(|it| tracing::warn!("{it}"));
     let shared = Arc::new(Shared::new(config, counters));
     open_log(&shared, &shared.config.load().policy)?;
     observe(&shared, to_observe);

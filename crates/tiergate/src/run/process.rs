@@ -36,6 +36,8 @@ pub struct Loaded {
     pub generation: u32,
     /// What is not as the policy says, because the process keeps it for as long as it lives: a sentence each.
     pub kept: Vec<String>,
+    /// What the operator should know of certificates.
+    pub warnings: Vec<String>,
 }
 
 /// The process while it runs.
@@ -65,8 +67,8 @@ impl Process {
     pub fn reload(&self) -> Result<Loaded, String> {
         let result = self.try_reload();
         match &result {
-            Ok(Loaded { generation, kept }) => {
-                kept.iter().for_each(|it| tracing::warn!("{it}"));
+            Ok(Loaded { generation, kept, warnings }) => {
+                kept.iter().chain(warnings).for_each(|it| tracing::warn!("{it}"));
                 tracing::info!(generation, "configuration reloaded");
             }
             Err(fault) => tracing::error!("reload rejected, the old policy stays: {fault}"),
@@ -105,6 +107,8 @@ impl Process {
         let generation = former.generation + 1;
         let config = Config::new(policy, generation, Some(&former), &self.shared.counters)
             .map_err(|fault| fault.to_string())?;
+        config.dates.follow(&former.dates)?;
+        let warnings = config.dates.warnings();
         if config.policy.access_log != former.policy.access_log {
             open_log(&self.shared, &config.policy).map_err(|error| format!("{error:#}"))?;
         }
@@ -115,7 +119,7 @@ impl Process {
         observe(&self.shared, observed);
         listeners.apply(prepared);
         self.generation.send_replace(generation);
-        Ok(Loaded { generation, kept })
+        Ok(Loaded { generation, kept, warnings })
     }
 }
 

@@ -9,6 +9,7 @@
 //! outlive it, so that clients resume across a reload, but not where clients have certificates.
 
 mod client;
+mod dates;
 mod error;
 mod expiry;
 mod files;
@@ -17,6 +18,7 @@ pub mod origin;
 mod quic;
 mod revocation;
 
+pub use dates::Dates;
 pub use error::TlsError;
 pub(crate) use expiry::expiries;
 pub use quic::QuicTls;

@@ -1,0 +1,164 @@
+//! Certificates that have expired or are not valid yet. They are used all the same, since an old one is better than none; but the operator is
+//! told, and a reload puts none in the place of one that is valid.
+
+use super::files;
+use crate::config::meant::{OriginTls, Policy, Tls};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use x509_parser::prelude::{FromDer, Validity, X509Certificate};
+
+/// When the certificates that a policy names are valid. One that cannot be read is left out: a gateway does not start with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dates(Vec<Dated>);
+
+/// When a certificate is valid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Dated {
+    /// What it is, such as `certificate of listener 127.0.0.1:443`.
+    what: String,
+    /// Which of several with that name.
+    index: usize,
+    file: PathBuf,
+    /// Seconds of UNIX time, and how they are shown.
+    begin: (i64, String),
+    end: (i64, String),
+    /// Whether handshakes fail without it: of an authority, only the certificates that it signs are looked at.
+    is_own: bool,
+}
+
+impl Dates {
+    /// Those of a policy's listeners and origins. Blocks on files.
+    pub fn of(policy: &Policy) -> Self {
+        let mut all = Vec::new();
+        for listener in &policy.listeners {
+            let tls = listener.tls.iter();
+            tls.for_each(|it| of_listener(it, &format!("listener {}", listener.shown()), &mut all));
+        }
+        let names = policy.plan.pools.iter().map(|pool| format!("pool {}", pool.name));
+        let names = std::iter::once("origin".to_owned()).chain(names);
+        for (name, origin) in names.zip(std::iter::once(&policy.origin).chain(&policy.pools)) {
+            origin.tls.iter().for_each(|it| of_origin(it, &name, &mut all));
+        }
+        Dates(all)
+    }
+
+    /// What is to be said now of those that are not valid.
+    pub fn warnings(&self) -> Vec<String> {
+        let now = now();
+        self.0.iter().filter_map(|it| Some(format!("{}: renew it", it.fault(now)?))).collect()
+    }
+
+    /// The first certificate that is not valid, in the place of one of the `former` policy that is.
+    ///
+    /// # Errors
+    /// What to do about it.
+    pub fn follow(&self, former: &Dates) -> Result<(), String> {
+        let now = now();
+        for it in self.0.iter().filter(|it| it.is_own && !former.0.contains(it)) {
+            let replaces = |old: &&Dated| {
+                old.what == it.what && (old.index == it.index || old.file == it.file)
+            };
+            let had_valid = former.0.iter().filter(replaces).any(|old| old.fault(now).is_none());
+            if let Some(fault) = it.fault(now).filter(|_| had_valid) {
+                return Err(format!("{fault}, and the one in force is valid: renew it"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Dated {
+    /// Why it is not valid.
+    fn fault(&self, now: i64) -> Option<String> {
+        let (file, what) = (self.file.display(), &self.what);
+        if self.end.0 < now {
+            return Some(format!("{file}: the {what} expired on {}", self.end.1));
+        }
+        let is_early = self.begin.0 > now;
+        is_early.then(|| format!("{file}: the {what} is not valid before {}", self.begin.1))
+    }
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+fn of_listener(tls: &Tls, whose: &str, all: &mut Vec<Dated>) {
+    for (index, (chain, _)) in tls.certificates.iter().enumerate() {
+        all.extend(own(chain, format!("certificate of {whose}"), index));
+    }
+    let ca = tls.client.iter().map(|it| &it.ca);
+    all.extend(ca.filter_map(|it| authority(it, format!("authority for clients of {whose}"))));
+}
+
+fn of_origin(tls: &OriginTls, name: &str, all: &mut Vec<Dated>) {
+    let identity = tls.identity.iter();
+    all.extend(identity.filter_map(|(chain, _)| own(chain, format!("certificate for {name}"), 0)));
+    let ca = tls.ca.iter();
+    all.extend(ca.filter_map(|it| authority(it, format!("authority for servers of {name}"))));
+}
+
+/// The first of a chain, the own one.
+fn own(file: &Path, what: String, index: usize) -> Option<Dated> {
+    dated(file, what, index, true, |all| all.into_iter().next())
+}
+
+/// Of several authorities, the one that expires last.
+fn authority(file: &Path, what: String) -> Option<Dated> {
+    dated(file, what, 0, false, |all| all.into_iter().max_by_key(|it| it.not_after.timestamp()))
+}
+
+fn dated(
+    file: &Path,
+    what: String,
+    index: usize,
+    is_own: bool,
+    pick: impl FnOnce(Vec<Validity>) -> Option<Validity>,
+) -> Option<Dated> {
+    let certificates = files::certificates(file).ok()?;
+    let validity = |der: &[u8]| Some(X509Certificate::from_der(der).ok()?.1.validity().clone());
+    let picked = pick(certificates.iter().filter_map(|it| validity(it)).collect())?;
+    let shown = |at: x509_parser::time::ASN1Time| (at.timestamp(), at.to_string());
+    let (begin, end) = (shown(picked.not_before), shown(picked.not_after));
+    Some(Dated { what, index, file: file.to_owned(), begin, end, is_own })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dated(file: &str, index: usize, begin: i64, end: i64) -> Dated {
+        let shown = |at: i64| (at, at.to_string());
+        let what = "certificate of listener a".to_owned();
+        let (file, is_own) = (file.into(), true);
+        Dated { what, index, file, begin: shown(begin), end: shown(end), is_own }
+    }
+
+    #[test]
+    fn no_expired_certificate_takes_the_place_of_a_valid_one() {
+        let (valid, late) = (dated("a.pem", 0, 0, i64::MAX), dated("a.pem", 0, 0, 7));
+        let early = dated("b.pem", 0, i64::MAX, i64::MAX);
+        let dates = |all: &[&Dated]| Dates(all.iter().map(|it| (*it).clone()).collect());
+        let follows = |new: &[&Dated], old: &[&Dated]| dates(new).follow(&dates(old));
+        assert_eq!(follows(&[&valid], &[&late]), Ok(()));
+        assert_eq!(
+            follows(&[&late], &[&valid]),
+            Err("a.pem: the certificate of listener a expired on 7, and the one in force is valid: renew it".to_owned())
+        );
+        assert!(follows(&[&early], &[&valid]).is_err(), "by its place");
+        let moved = Dated { index: 3, ..late.clone() };
+        assert!(follows(&[&valid, &moved], &[&valid]).is_err(), "by its file");
+        // It has expired meanwhile, and a reload must remain possible.
+        assert_eq!(follows(&[&late], &[&late]), Ok(()));
+        assert_eq!(follows(&[&early], &[&late]), Ok(()));
+        // A listener that is new has nothing better.
+        assert_eq!(follows(&[&late], &[]), Ok(()));
+        let authority = Dated { is_own: false, ..late.clone() };
+        assert_eq!(follows(&[&authority], &[&Dated { is_own: false, ..valid }]), Ok(()));
+        assert_eq!(
+            dates(&[&late]).warnings(),
+            ["a.pem: the certificate of listener a expired on 7: renew it"]
+        );
+    }
+}
