@@ -1,20 +1,21 @@
 //! Warnings of what a policy allows but has no effect: rules that never match or never decide, classes
 //! that no rule leads to.
 
+mod matching;
+
 use super::words;
-use crate::config::meant::{Listener, Policy, PolicyRule};
+use crate::config::meant::{Policy, PolicyRule};
 use crate::config::scheduling;
-use tiergate_core::admit::bucket::PARTS;
-use tiergate_core::admit::inbound::Inbound;
 use crate::tls::Dates;
 use matching::{NOT_OURS, never_matches, proxied, without_subject};
+use tiergate_core::admit::bucket::PARTS;
+use tiergate_core::admit::inbound::Inbound;
 use tiergate_core::class::{Class, ClassId};
-use tiergate_core::classify::pattern::Pattern;
 use tiergate_core::classify::rule::Rule;
-use tiergate_core::classify::{Condition, Matcher, Output};
+use tiergate_core::classify::{Condition, Output};
 use tiergate_core::control::Slots;
 use tiergate_core::names::{PolicerId, PoolId, Route};
-use tiergate_core::request::{Part, RequestView, Value};
+use tiergate_core::request::Part;
 use tiergate_core::schedule::Policy as SitePolicy;
 
 /// Most pairs of rules that are compared for one covering the other: some seconds.
@@ -34,6 +35,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
             warnings.push(format!("{rule} never matches clients of {listeners}: {NOT_OURS}"));
         }
     }
+    warnings.extend(without_subject(policy));
     shadowed(policy, &mut deciding, &mut warnings);
     unreached(policy, &deciding, &mut warnings);
     idle_policers(policy, &mut warnings);
@@ -46,9 +48,9 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
     scheduling::warn(&policy.plan, scored, &mut warnings);
     never_fit(policy, &mut warnings);
     unverified(policy, &mut warnings);
+    warnings.extend(Dates::of(policy).warnings());
     if policy.link.marks && policy.plan.marks().is_empty() {
         warnings.push(NO_MARKS.to_owned());
-    warnings.extend(Dates::of(policy).warnings());
     }
     warnings.extend_from_slice(&policy.warnings);
     warnings
@@ -74,68 +76,6 @@ const NO_MARKS: &str =
 
 fn name(rule: &PolicyRule) -> String {
     format!("rule {} ({})", rule.label(), rule.place())
-}
-
-/// Why no request can ever match a rule, where that is certain.
-fn never_matches(rule: &Rule, policy: &Policy) -> Option<String> {
-    // Only if every path is written out.
-    let exact = rule.conditions.iter().find_map(exact_paths);
-    let tls = policy.listeners.iter().any(|listener| listener.tls.is_some());
-    for condition in &rule.conditions {
-        let shown = || words::condition(condition, policy);
-        match condition.part() {
-            Part::Extension | Part::Path => {
-                let some =
-                    |path: &&[u8]| condition.holds(&RequestView { path, ..RequestView::EMPTY });
-                if exact.as_ref().is_some_and(|paths| !paths.iter().any(some)) {
-                    return Some(format!("none of its paths has {}", shown()));
-                }
-            }
-            Part::Sni | Part::Certificate if !tls => {
-                return Some(format!("{} needs a listener with TLS", shown()));
-            }
-            Part::Dscp => {
-                let mut used = listeners(rule, policy).peekable();
-                if used.peek().is_some() && used.all(|listener| listener.proxy_protocol) {
-                    return Some(format!("{}: {NOT_OURS}", shown()));
-                }
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Why the code point of a client behind the PROXY protocol is not known.
-const NOT_OURS: &str = "behind the PROXY protocol, packets are the proxy's";
-
-/// The listeners whose requests a rule may match.
-fn listeners<'p>(rule: &'p Rule, policy: &'p Policy) -> impl Iterator<Item = &'p Listener> {
-    let named = move |place: u64| {
-        let mut asked = rule.conditions.iter().filter(|one| *one.part() == Part::Listener);
-        asked.all(|one| one.any_of().iter().any(|any| any.matches(Value::Number(place))))
-    };
-    (0..).zip(&policy.listeners).filter(move |(place, _)| named(*place)).map(|(_, one)| one)
-}
-
-/// The listeners, of several, at which a rule asks for a code point that is not the client's.
-fn proxied(rule: &Rule, policy: &Policy) -> Option<String> {
-    let asks = |condition: &Condition| *condition.part() == Part::Dscp;
-    let proxied = listeners(rule, policy).filter(|listener| listener.proxy_protocol);
-    let names: Vec<String> = proxied.map(Listener::shown).collect();
-    (rule.conditions.iter().any(asks) && !names.is_empty()).then(|| names.join(", "))
-}
-
-/// The paths of a condition on the path, if each of them is written out.
-fn exact_paths(condition: &Condition) -> Option<Vec<&[u8]>> {
-    fn exactly(matcher: &Matcher) -> Option<&[u8]> {
-        match matcher {
-            Matcher::Pattern(Pattern::Exact(bytes)) => Some(bytes),
-            _ => None,
-        }
-    }
-    let paths = Some(condition).filter(|condition| *condition.part() == Part::Path)?;
-    paths.any_of().iter().map(exactly).collect()
 }
 
 /// Rules all of whose requests are taken by earlier ones, for each output that they set.
