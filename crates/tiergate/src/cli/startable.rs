@@ -1,14 +1,15 @@
 //! Of `tiergate check`: what a start opens, and what has to be right then: certificates, keys, the access log, addresses.
 
+mod log_file;
+
 use crate::config::meant::Policy;
 use crate::config::{Fault, Step, place_of};
 use crate::tls;
-use rustix::fs::{Access, access};
-use rustix::io::Errno;
+use crate::workers::program;
+use log_file::unwritable;
+use socket2::{Domain, Socket, Type};
 use std::io::ErrorKind;
-use std::net::{SocketAddr, UdpSocket};
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::net::SocketAddr;
 
 /// What a start would end with.
 pub(super) fn faults(policy: &Policy) -> Vec<Fault> {
@@ -41,71 +42,36 @@ pub(super) fn faults(policy: &Policy) -> Vec<Fault> {
     for (steps, fault) in unbindable(policy) {
         report(&steps, fault);
     }
+    faults.extend(program::faults(policy, None));
     faults
 }
 
-/// Addresses on which no gateway can listen on this machine.
+/// Addresses on which this user's gateway cannot listen on this machine.
 fn unbindable(policy: &Policy) -> Vec<(Vec<Step>, String)> {
     let listeners = policy.listeners.iter().enumerate().map(|(index, it)| {
         let steps = vec![Step::Key("listener"), Step::Element(index), Step::Key("address")];
         (steps, it.address)
     });
     let all = listeners.chain(policy.admin.map(|address| (vec![Step::Key("admin")], address)));
-    let foreign = all.filter(|(_, address)| is_foreign(*address));
-    let fault = |(steps, address): (_, SocketAddr)| {
-        let ip = address.ip();
-        (steps, format!("{ip} is none of this machine's addresses; `ip address` lists them"))
-    };
-    foreign.map(fault).collect()
+    all.filter_map(|(steps, address)| Some((steps, bind_fault(address)?))).collect()
 }
 
-/// Whether it is an address of another machine.
-fn is_foreign(mut address: SocketAddr) -> bool {
-    address.set_port(0);
-    UdpSocket::bind(address).is_err_and(|fault| fault.kind() == ErrorKind::AddrNotAvailable)
-}
-
-/// Why nothing can be appended to a file, which need not be there yet.
-fn unwritable(path: &Path) -> Option<String> {
-    let shown = path.display();
-    if path.is_dir() {
-        return Some(format!("{shown} is a directory: name a file in it"));
-    }
-    if path.metadata().is_ok_and(|it| it.file_type().is_socket()) {
-        return Some(format!("{shown} is a socket: name a file"));
-    }
-    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (what, flags) = match path.exists() {
-        true => (path, Access::WRITE_OK),
-        false => (folder, Access::WRITE_OK | Access::EXEC_OK),
-    };
-    let fault = access(what, flags).err()?;
-    let how = match fault {
-        Errno::NOENT | Errno::NOTDIR => "make this directory",
-        _ => "let this user write there",
-    };
-    Some(format!(
-        "{shown} cannot be written: {}: {}; {how}",
-        what.display(),
-        std::io::Error::from(fault)
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_log_needs_a_place() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let said = |name: &str| unwritable(&folder.path().join(name)).unwrap_or_default();
-        assert_eq!(said("new.log"), "");
-        assert!(!folder.path().join("new.log").exists(), "looking makes nothing");
-        assert!(
-            said("missing/new.log").ends_with("make this directory"),
-            "{}",
-            said("missing/new.log")
-        );
-        assert!(said("").contains("is a directory"));
+/// Why an address cannot be bound; not that another process has it, which may be the gateway.
+fn bind_fault(address: SocketAddr) -> Option<String> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).ok()?;
+    socket.set_reuse_address(true).ok()?;
+    let fault = socket.bind(&address.into()).err()?;
+    let ip = address.ip();
+    match fault.kind() {
+        ErrorKind::AddrInUse => None,
+        ErrorKind::AddrNotAvailable => {
+            Some(format!("{ip} is none of this machine's addresses; `ip address` lists them"))
+        }
+        ErrorKind::PermissionDenied => Some(format!(
+            "this user may not listen on port {}: give the gateway CAP_NET_BIND_SERVICE, or a port from 1024; where another user starts it or systemd \
+             passes it the socket, check with --other-machine",
+            address.port()
+        )),
+        _ => Some(format!("{ip} cannot be listened on: {fault}")),
     }
 }
