@@ -180,7 +180,8 @@ pub(super) fn listeners(
 /// Has a listener of all addresses leave those of IPv4 to another one that has them at the same port, as the system would not let both have them.
 fn leave_v4_to_others(listeners: &mut [Listener], admin: Option<SocketAddr>) {
     let all = listeners.iter().map(|it| it.address).chain(admin);
-    let ports: Vec<u16> = all.filter(SocketAddr::is_ipv4).map(|it| it.port()).collect();
+    let is_v4 = |it: &SocketAddr| it.ip().to_canonical().is_ipv4();
+    let ports: Vec<u16> = all.filter(is_v4).map(|it| it.port()).collect();
     for it in listeners.iter_mut().filter(|it| it.address.is_ipv6()) {
         let (ip, port) = (it.address.ip(), it.address.port());
         it.only_v6 = ip.is_unspecified() && port != 0 && ports.contains(&port);
