@@ -21,6 +21,7 @@ pub mod simulate;
 mod startable;
 mod stdout;
 mod warn;
+mod watch;
 mod words;
 
 use crate::dashboard;

@@ -10,17 +10,12 @@ use crate::observe::snapshot::Snapshot;
 use crate::origin::Origin;
 use crate::run::{self, ObservedSource, Process, Source};
 use crate::shared::Shared;
-use anyhow::Context as _;
-use notify::{RecursiveMode, Watcher};
-use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use tiergate_core::control::ServerSlots;
 use tiergate_core::headroom::success_buffers;
 use tiergate_core::names::{Names, PoolId};
-use tokio::sync::mpsc;
 
 /// The part of the help on what is not an option.
 const SIGNALS: &str = "\
@@ -105,63 +100,9 @@ async fn beside(process: Arc<Process>, options: Options) -> anyhow::Result<()> {
         tracing::info!("metrics and status on http://{}/", listener.local_addr()?);
     }
     match &options.policy {
-        Some(path) if options.watch => watch(&process, path).await,
+        Some(path) if options.watch => super::watch::watch(&process, path).await,
         _ => std::future::pending().await,
     }
-}
-
-/// How long a file must be left alone before it is read: editors write in several steps.
-const SETTLE: Duration = Duration::from_millis(200);
-
-/// Reloads whenever a file of the policy changes, also when an editor or a mounted configuration replaces it, and when one
-/// that is included comes or goes.
-async fn watch(process: &Arc<Process>, path: &Path) -> anyhow::Result<()> {
-    let (changed, mut changes) = mpsc::channel(1);
-    let seen = changed.clone();
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        if event.is_ok_and(|event| !event.kind.is_access()) {
-            // Full: a reload is due already.
-            let _ = changed.try_send(());
-        }
-    })?;
-    let mut watched = HashSet::new();
-    let mut known = Some((*process.shared.config.load().policy.sources).clone());
-    follow(&mut watcher, &mut watched, known.as_ref())?;
-    // A change between the start and the watch was seen by neither.
-    let _ = seen.try_send(());
-    while changes.recv().await.is_some() {
-        tokio::time::sleep(SETTLE).await;
-        while changes.try_recv().is_ok() {}
-        let file = path.to_owned();
-        // Not on this thread: a file may not answer.
-        let read = tokio::task::spawn_blocking(move || config::sources(&file).ok());
-        let now = read.await.ok().flatten();
-        if now.is_some() && now != known {
-            known = now;
-            if let Err(fault) = follow(&mut watcher, &mut watched, known.as_ref()) {
-                tracing::warn!("changes there will not be seen: {fault:#}");
-            }
-            let process = process.clone();
-            let _ = tokio::task::spawn_blocking(move || process.reload()).await;
-        }
-    }
-    Ok(())
-}
-
-/// Watches the folders of a policy's files, too. Folders, because a file that is replaced is another file.
-fn follow(
-    watcher: &mut impl Watcher,
-    watched: &mut HashSet<PathBuf>,
-    sources: Option<&config::Sources>,
-) -> anyhow::Result<()> {
-    for folder in sources.into_iter().flat_map(|sources| &sources.folders) {
-        if watched.insert(folder.clone()) {
-            watcher
-                .watch(folder, RecursiveMode::NonRecursive)
-                .with_context(|| format!("cannot watch {}", folder.display()))?;
-        }
-    }
-    Ok(())
 }
 
 fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
