@@ -199,7 +199,11 @@ impl Place {
 
     /// Reports what the operator should know.
     pub(super) fn warn(&self, message: String) {
-        self.file.found.borrow_mut().warnings.push(message);
+        let warnings = &mut self.file.found.borrow_mut().warnings;
+        // Of a policy of which parts are observed, both sides are read.
+        if !warnings.contains(&message) {
+            warnings.push(message);
+        }
     }
 
     /// Takes a part of the value here for a secret; `shown` is what people see in its place.
@@ -209,15 +213,15 @@ impl Place {
         found.secret_at.insert(self.at);
     }
 
-    /// The place for messages.
-    pub(super) fn spot(&self) -> Spot {
-        self.file.spot(self.at, self.key.clone())
-    }
     /// Notes a file that a secret is from.
     pub(super) fn reads(&self, file: PathBuf) {
         self.file.found.borrow_mut().secrets.files.push(file);
     }
 
+    /// The place for messages.
+    pub(super) fn spot(&self) -> Spot {
+        self.file.spot(self.at, self.key.clone())
+    }
 
     /// Another place of the policy, for a message.
     pub(super) fn elsewhere(&self, at: usize) -> String {

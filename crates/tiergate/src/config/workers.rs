@@ -286,6 +286,10 @@ fn command(raw: WorkersKeys, servers: &[Server], place: &Place) -> Option<Comman
     if has("{port}") && servers.iter().any(|server| matches!(server, Server::Unix(_))) {
         key.fault("has {port}, and a server of the pool is a UNIX socket; write {address}");
     }
+    for word in words.iter().flat_map(|word| unknown(word)) {
+        let known = "the words that stand for something are {n}, {port} and {address}";
+        key.warn(format!("{}: {{{word}}} is passed on as it is; {known}", key.key));
+    }
     let several = servers.len().max(1) as u32;
     let count = count.unwrap_or(several);
     if several > 1 && count > 1 && count != several {
@@ -306,6 +310,15 @@ fn command(raw: WorkersKeys, servers: &[Server], place: &Place) -> Option<Comman
         ready: ready.unwrap_or(usual),
         stop_max: stop_max.unwrap_or(Duration::from_secs(10)),
     })
+}
+
+/// The names in braces that stand for nothing.
+fn unknown(word: &str) -> Vec<&str> {
+    let names = word.split('{').skip(1).filter_map(|it| Some(it.split_once('}')?.0));
+    let is_name = |it: &&str| {
+        !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    };
+    names.filter(is_name).filter(|it| !matches!(*it, "n" | "port" | "address")).collect()
 }
 
 fn shares(raw: &WorkersKeys, place: &Place) -> Shares {

@@ -6,6 +6,7 @@ use crate::config::meant::{AccessLog, Policy};
 use crate::observe::access_log::Log;
 use crate::observed::ObservedPolicy;
 use crate::shared::{Config, Shared, flow_key};
+use crate::workers::program;
 use anyhow::Context;
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
@@ -98,6 +99,7 @@ impl Process {
         let observed = load_observed(&mut policy, self.observed.as_ref())?;
         let kept = kept::for_life(&mut policy, &former.policy);
         warn(&policy);
+        program::check(&policy, &former.policy)?;
         open_files::bound_connections(&mut policy);
         // All that can fail comes before anything changes.
         let in_force = listeners::in_force(&policy).map_err(|error| format!("{error:#}"))?;

@@ -25,6 +25,7 @@ mod group;
 mod kernel;
 mod output;
 pub(crate) mod probe;
+pub(crate) mod program;
 mod running;
 mod set;
 mod start;
