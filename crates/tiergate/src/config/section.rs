@@ -4,6 +4,7 @@
 //! Reading goes on after a fault, so that all faults of a file are reported at once. Deserialisation by
 //! serde ends at the first fault and forgets where values were; hence this.
 
+use super::elsewhere::home;
 use super::error::instead;
 use super::place::{At, Place, wrong};
 use serde_json::{Map, Value as Json, json};
@@ -32,7 +33,8 @@ fn check_keys<T: Section>(entries: &DeTable<'_>, place: &Place) {
     for key in entries.keys() {
         let name: &str = key.get_ref();
         if !T::KEYS.contains(&name) {
-            let instead = instead(name, T::KEYS.iter().copied());
+            let instead = home::<T>(name, place.key.is_empty())
+                .unwrap_or_else(|| instead(name, T::KEYS.iter().copied()));
             place.key_at(name, key.span().start).fault(format!("unknown key{instead}"));
         }
     }
