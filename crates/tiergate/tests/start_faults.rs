@@ -28,6 +28,9 @@ fn check_and_run_agree() {
     certificate(folder, "one");
     certificate(folder, "two");
     std::fs::write(folder.join("garbage.pem"), "no certificate\n").expect("our own folder");
+    std::fs::write(folder.join("page.html"), "busy, come back\n").expect("our own folder");
+    std::fs::hard_link(folder.join("page.html"), folder.join("hard.html")).expect("our own folder");
+    std::os::unix::fs::symlink("missing/x", folder.join("dangling")).expect("our own folder");
     let _socket = UnixListener::bind(folder.join("socket")).expect("our own folder");
     let port = Port::reserve();
     let at = port.address;
@@ -84,6 +87,45 @@ fn check_and_run_agree() {
         (
             format!("admin = false\n{ORIGIN}{listener}[access_log]\npath = \"socket\"\n"),
             "access_log.path: socket is a socket: name a file",
+        ),
+        (
+            tls(&one.0, &one.1) + &format!("[access_log]\npath = {:?}\n", one.1),
+            "policy.toml:8:8: access_log.path: one.key is a file that the policy reads; name another file",
+        ),
+        (
+            format!(
+                "admin = false\n{ORIGIN}{listener}[refusal]\npage_html = \"page.html\"\n[access_log]\npath = \"hard.html\"\n"
+            ),
+            "access_log.path: hard.html is a file that the policy reads",
+        ),
+        (
+            format!(
+                "admin = false\n{ORIGIN}{listener}[[rule]]\nheader.x = \"${{file:page.html}}\"\nrefuse = true\n[access_log]\npath = \"hard.html\"\n"
+            ),
+            "access_log.path: hard.html is a file that the policy reads",
+        ),
+        (
+            format!("admin = false\n{ORIGIN}{listener}[access_log]\npath = \"new/\"\n"),
+            "access_log.path: new/ cannot be written: there is no such directory; name a file",
+        ),
+        (
+            format!("admin = false\n{ORIGIN}{listener}[access_log]\npath = \"one.pem/x\"\n"),
+            "access_log.path: one.pem/x cannot be written: one.pem is a file; name another directory",
+        ),
+        (
+            format!("admin = false\n{ORIGIN}{listener}[access_log]\npath = \"dangling\"\n"),
+            "access_log.path: dangling cannot be written: missing: No such file or directory (os error 2); make this directory",
+        ),
+        (
+            format!("admin = false\n{ORIGIN}{listener}[access_log]\npath = \"/proc/x.log\"\n"),
+            "access_log.path: /proc/x.log cannot be written: /proc has only files of the kernel",
+        ),
+        (
+            format!(
+                "admin = false\n{ORIGIN}{listener}[access_log]\npath = \"{}\"\n",
+                "a".repeat(300)
+            ),
+            "cannot be written: its name has 300 bytes, and 255 are the most",
         ),
         (
             format!("admin = false\n{ORIGIN}[[listener]]\naddress = \"192.0.2.1:{}\"\n", at.port()),
@@ -341,6 +383,81 @@ fn wrong(listener: &str) -> Vec<(String, &'static str)> {
         (
             rule("header.x = \"${file:missing}\"\nrefuse = true"),
             "rule[1].header.x: missing cannot be read",
+        ),
+        (
+            after("[[class]]\nname = \"${file:missing}\""),
+            "policy.toml:7:8: class[1].name: must not be made of a file's content, which would be shown",
+        ),
+        // Headers that mean something else.
+        (
+            after("[refusal]\nreason_header = \"Content-Length\""),
+            "policy.toml:7:17: refusal.reason_header: must be a header without another meaning, got \"Content-Length\"",
+        ),
+        (
+            after("[[key]]\nname = \"k\"\nheader = \"transfer-encoding\"\nsecret_file = \"k\""),
+            "key[1].header: must be a header without another meaning",
+        ),
+        (
+            after("[token]\nheader = \"cookie\"\nsecret_file = \"k\""),
+            "token.header: must be a header without another meaning",
+        ),
+        (
+            rule("deadline_header = \"grpc-timeout\"\nclass = \"default\""),
+            "rule[1].deadline_header: must be a header without another meaning",
+        ),
+        (
+            after("[request_id]\nheader = \"X-R\"\n[refusal]\nreason_header = \"x-r\""),
+            "policy.toml:7:10: request_id.header: must be another header than that of refusal.reason_header, got \"X-R\"",
+        ),
+        // Policers that let nothing through.
+        (
+            after("[[policer]]\nname = \"p\"\nrate = \"5/s\"\nburst = 0"),
+            "policy.toml:9:9: policer[1].burst: must be at least 1, or every request is refused; got 0",
+        ),
+        (
+            in_class(
+                "[[policer]]\nname = \"p\"\nrate = \"5/s\"\nburst = 0\nshare = [{ class = \"a\", share = \"50%\" }]",
+            ),
+            "policer[1].share[1].burst: must be at least 1 where the policer has burst = 0",
+        ),
+        // Addresses that are of no one machine, or of each link.
+        (
+            after("[[listener]]\naddress = \"224.0.0.1:80\""),
+            "policy.toml:7:11: listener[2].address: must be the address of one machine, got 224.0.0.1, which is of many",
+        ),
+        (
+            after("[[listener]]\naddress = \"255.255.255.255:80\""),
+            "listener[2].address: must be the address of one machine",
+        ),
+        (
+            after("[[listener]]\naddress = \"[fe80::1]:80\""),
+            "listener[2].address: must say on which interface, as that address is on each: \"[fe80::1%2]:80\"",
+        ),
+        (
+            top("admin = \"[ff02::1]:80\"").replacen("admin = false\n", "", 1),
+            "policy.toml:1:9: admin: must be the address of one machine, got ff02::1, which is of many",
+        ),
+        (
+            format!("admin = \"[::]:80\"\n{ORIGIN}[[listener]]\naddress = \"127.0.0.1:80\"\n"),
+            "policy.toml:1:9: admin: must be another address than that of the listener, 127.0.0.1:80, got [::]:80",
+        ),
+        // The gateway itself.
+        (
+            "[origin]\nservers = [\"localhost:8080\"]\n".to_owned(),
+            "policy.toml:2:12: origin.servers[1]: is this gateway itself, which listens on 127.0.0.1:8080",
+        ),
+        (
+            "[origin]\nservers = [\"127.0.0.1:8434\"]\n".to_owned(),
+            "policy.toml:2:12: origin.servers[1]: is this gateway's admin listener, 127.0.0.1:8434; name",
+        ),
+        // Keys of other tables.
+        (
+            after("threads = 2"),
+            "policy.toml:6:1: listener[1].threads: unknown key; `threads` is one of the top level: write it before the first [table]",
+        ),
+        (
+            after("[limits]\nidle = \"5s\""),
+            "policy.toml:7:1: limits.idle: unknown key; `idle` is one of [timeouts]",
         ),
         // The rest.
         (after("[[policer]]\nname = \"a\""), "policer[1].rate: is missing; write rate = \"60/s\""),

@@ -97,6 +97,59 @@ fn rules_that_never_match_are_told() {
 }
 
 #[test]
+fn conditions_that_need_what_the_policy_does_not_have_are_told() {
+    let listener = "[[listener]]\naddress = \"127.0.0.1:443\"\ntls = { certificate = \"a.pem\", key = \"a.key\" }\n";
+    let warned = |tables: &str| {
+        let text = format!("[origin]\nservers = [\"a:1\"]\n{listener}{tables}");
+        warnings(&parse(&text, "p.toml").unwrap())
+    };
+    let rules = ["country = \"DE\"", "asn = 7", "subject = true", "certificate = true"];
+    let rules: String = rules.iter().map(|it| format!("[[rule]]\n{it}\nrefuse = true\n")).collect();
+    assert_eq!(
+        warned(&rules),
+        [
+            "rule 1 (line 6) never matches: country DE needs [geo]",
+            "rule 2 (line 9) never matches: AS 7 needs [geo]",
+            "rule 3 (line 12) never matches: subject present needs [[key]] or [token]",
+            "rule 4 (line 15) never matches: certificate present needs a listener with tls.client_ca",
+        ]
+    );
+    let has = "[geo]\ndatabase = \"a.mmdb\"\n[[key]]\nname = \"k\"\nsecret_file = \"k\"\n";
+    let with_ca = format!("{rules}{has}");
+    assert_eq!(warned(&with_ca).len(), 1, "only the certificate: {:?}", warned(&with_ca));
+    let flow = "flow = \"subject\"";
+    let without = "flow = \"subject\" needs [[key]] or [token]: without them no request has a subject, and its client's address counts";
+    for by in [format!("[[class]]\nname = \"a\"\n{flow}\n"), format!("[[rule]]\n{flow}\n")] {
+        assert!(warned(&by).contains(&without.to_owned()), "{:?}", warned(&by));
+        assert!(!warned(&format!("{by}{has}")).contains(&without.to_owned()));
+    }
+}
+
+#[test]
+fn servers_that_are_the_gateway_are_told() {
+    let warned = |tables: &str| {
+        let text = format!(
+            "[[listener]]\naddress = \"127.0.0.1:80\"\n[[listener]]\naddress = \"127.0.0.1:81\"\n{tables}"
+        );
+        parse(&text, "p.toml").unwrap().warnings
+    };
+    assert_eq!(
+        warned("[origin]\nservers = [\"localhost:81\"]\n"),
+        [
+            "origin.servers[1]: localhost:81 is this gateway itself, which listens on 127.0.0.1:81: requests that come there and go to this server come back to it for ever"
+        ]
+    );
+    assert_eq!(
+        warned(
+            "[origin]\nservers = [\"a:1\"]\n[[pool]]\nname = \"metrics\"\nservers = [\"127.0.0.1:8434\"]\n"
+        ),
+        [
+            "pool[1].servers[1]: 127.0.0.1:8434 is this gateway's admin listener, 127.0.0.1:8434: clients whose requests go there see and change what operators do"
+        ]
+    );
+}
+
+#[test]
 fn code_points_behind_the_proxy_protocol_are_told() {
     let warned = |listeners: &str, rule: &str| {
         let text = format!(
