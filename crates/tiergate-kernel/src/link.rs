@@ -49,20 +49,9 @@ impl Links {
         Ok(way)
     }
 
-    /// Puts another program in its place everywhere, between one packet and the next. Where that fails, some have it and others have not.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub(crate) fn replace(&self, program: BorrowedFd<'_>) -> Result<(), Fault> {
-        for (interface, link) in &self.0 {
-            match update(&link.descriptor, program) {
-                Err(error) if error.raw_os_error() != Some(INTERFACE_IS_GONE) => {
-                    return Err(Fault::Attach { interface: interface.clone(), error });
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+    /// Puts another program in its place everywhere, between one packet and the next where the driver can do that. Where it cannot be put, none is left: the former one would go on with what nobody writes any more.
+    pub(crate) fn replace(&mut self, program: BorrowedFd<'_>) {
+        self.0.retain(|(_, link)| update(&link.descriptor, program).is_ok());
     }
 
     /// Takes it away from all but these, and forgets interfaces that are gone.
@@ -155,9 +144,6 @@ fn create(program: BorrowedFd<'_>, target: i32, attach: u32, flags: u32) -> io::
     }
 }
 
-/// ENOLINK: there is nothing to replace.
-const INTERFACE_IS_GONE: i32 = 67;
-
 #[allow(unsafe_code)]
 fn update(link: &OwnedFd, program: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: both are open while they are borrowed, and without options nothing else is read.
@@ -173,6 +159,18 @@ fn update(link: &OwnedFd, program: BorrowedFd<'_>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn where_a_program_cannot_be_replaced_none_is_left() {
+        let no_link = || File::open("/dev/null").expect("it is there").into();
+        let mut links = Links::default();
+        let one = Link { descriptor: no_link(), way: Way::Native, interface: 1 };
+        links.attach("lo", || Ok(one)).expect("it does not look");
+        let program: OwnedFd = no_link();
+        links.replace(program.as_fd());
+        assert_eq!(links.interfaces().count(), 0);
+    }
 
     #[test]
     fn only_a_driver_without_a_native_way_makes_it_generic() {

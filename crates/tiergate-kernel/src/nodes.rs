@@ -30,9 +30,10 @@ impl Nodes {
         room(&self.in_force, self.map.max_entries(), nodes)
     }
 
-    /// How large a table must be that has room for so many beside the rules in force.
+    /// How large a table must be that has room for so many beside the rules in force, and for as many again to replace them.
     pub(crate) fn size_for(&self, nodes: u32) -> u32 {
-        self.in_force.end.saturating_add(nodes).next_multiple_of(STEP)
+        let beside = self.in_force.end.saturating_add(nodes);
+        beside.max(nodes.saturating_mul(2)).next_multiple_of(STEP)
     }
 
     /// The same rules in force, at the same places of a larger table.

@@ -283,7 +283,7 @@ impl SynGate {
     }
 
     /// Where so many nodes can be written. Where the table is too small, the program is loaded anew with a larger one, and takes the former one's place at each interface: it has all other maps in common
-    /// with it, and in its own what is in force, at the same places.
+    /// with it, and in its own what is in force, at the same places. Where it cannot take it, there is none until [`SynGate::attach`].
     fn room(&mut self, nodes: u32) -> Result<u32, Fault> {
         if let Some(first) = self.nodes.room(nodes) {
             return Ok(first);
@@ -291,7 +291,7 @@ impl SynGate {
         let size = self.nodes.size_for(nodes);
         let object = object::load_beside(NAME, compiled!("syn"), &self.object, "nodes", size)?;
         let larger = self.nodes.copy_to(object::map(&object, "nodes")?)?;
-        self.links.replace(program(&object).as_fd())?;
+        self.links.replace(program(&object).as_fd());
         (self.object, self.nodes) = (object, larger);
         self.nodes
             .room(nodes)

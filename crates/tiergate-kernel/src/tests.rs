@@ -110,6 +110,8 @@ mod native {
     }
 }
 
+mod verdicts;
+
 #[test]
 fn this_build_has_programs() {
     assert!(crate::is_built(), "clang is missing, or does not compile them: make setup");

@@ -4,7 +4,7 @@
 //! one after the other, those that policers refuse are more than a share of what comes does the kernel police, too. What it drops counts as refused: otherwise its own success would turn it off.
 //! Refusals for want of capacity do not begin it: dropping more would serve nobody sooner, and would be of SYNs whose tokens were spent on requests that the queue refused.
 //! A flood of SYNs brings no request that could be refused. So SYNs for which the system's own queue had no room, and of whose clients nothing more came, count as refused, too. Where they are thousands, and
-//! hardly anything else comes, nothing is waited for: who asks meanwhile finds no room either.
+//! hardly anything else comes, two looks are enough: who asks meanwhile finds no room either. One is not: cookies that it sees sent may come back before the next.
 //! It stops when for a longer time hardly anything is refused or dropped.
 //!
 //! Source: Voigt D §3.2 (SYN policing begins only where control by resource does not suffice), Voigt B §4.5 (the cheapest refusal at the highest load). Shares and hysteresis: ours.
@@ -19,12 +19,12 @@ pub const WINDOW: Duration = Duration::from_secs(1);
 pub(super) const BEGIN: u32 = 3;
 /// So many without it end it.
 pub(super) const END: u32 = 10;
-/// A process that hardly gets a processor looks seldom: so many windows one look may stand for. Fewer than begin it: two looks agree.
+/// A process that hardly gets a processor looks seldom: so many windows one look may stand for, as that at a flood does. Fewer than begin it: two looks agree.
 const AT_ONCE: u32 = 2;
-/// From so many SYNs without room in a window it is a flood, if they are this part of what comes.
+/// From so many SYNs without room in a second it is a flood, if they are this part of what comes.
 const FLOOD_MIN: u64 = 10_000;
 const FLOOD_PART: f64 = 0.9;
-/// Fewer refusals in a window cost too little to be an overload.
+/// Fewer refusals in a second cost too little to be an overload.
 const REFUSED_MIN: u64 = 50;
 /// It ends below this part of the share that it begins at.
 const END_PART: f64 = 0.1;
@@ -94,23 +94,21 @@ impl Overload {
         if lasted < WINDOW * 9 / 10 {
             return None;
         }
-        let windows = u32::try_from(lasted.as_secs()).unwrap_or(u32::MAX).clamp(1, AT_ONCE);
+        let seconds = lasted.as_secs().max(1);
         self.since = Some((now, counted));
         // Another gate counts from zero.
         let of = |it: fn(&Counted) -> u64| it(&counted).saturating_sub(it(&before));
         let early = of(|it| it.dropped) + of(|it| it.unqueued);
         let [came, refused] = [of(|it| it.arrived) + early, of(|it| it.refused) + early];
         let part = if came == 0 { 0.0 } else { refused as f64 / came as f64 };
-        let is_overload = refused >= REFUSED_MIN && part >= self.share;
-        let is_over = refused < REFUSED_MIN / 10 || part < self.share * END_PART;
+        let is_overload = refused >= REFUSED_MIN * seconds && part >= self.share;
+        let is_over = refused < REFUSED_MIN * seconds / 10 || part < self.share * END_PART;
         let unqueued = of(|it| it.unqueued);
-        let is_flood = unqueued >= FLOOD_MIN && unqueued as f64 >= FLOOD_PART * came as f64;
+        let is_flood =
+            unqueued >= FLOOD_MIN * seconds && unqueued as f64 >= FLOOD_PART * came as f64;
         let turns = if self.is_on { is_over } else { is_overload };
-        self.windows = match turns {
-            true if is_flood => BEGIN,
-            true => self.windows + windows,
-            false => 0,
-        };
+        let windows = if is_flood || seconds > 1 { AT_ONCE } else { 1 };
+        self.windows = if turns { self.windows + windows } else { 0 };
         if self.windows < if self.is_on { END } else { BEGIN } {
             return None;
         }
@@ -154,7 +152,7 @@ mod tests {
     #[test]
     fn what_is_refused_for_want_of_capacity_begins_nothing() {
         let (mut it, mut counted) = (Overload::new(0.2), Counted::default());
-        for second in 0..20 {
+        for second in 0..20_u64 {
             let refused = Reason::ALL.into_iter().map(|reason| match reason {
                 Reason::Policed | Reason::SitePoliced => (reason, 95),
                 _ => (reason, 10_000),
@@ -192,35 +190,52 @@ mod tests {
         assert!(!seconds(10, 0, 0));
     }
 
+    /// Whether looks after so many milliseconds each, which all see these numbers, begin it.
+    fn begins(every: u64, looks: u64, each: Counted) -> bool {
+        let mut it = Overload::new(0.2);
+        for look in 0..=looks {
+            let counted = Counted {
+                arrived: each.arrived * look,
+                refused: each.refused * look,
+                dropped: each.dropped * look,
+                unqueued: each.unqueued * look,
+            };
+            it.observe(Moment::from_millis(every * look), counted);
+        }
+        it.is_on()
+    }
+
     #[test]
-    fn thousands_for_which_there_is_no_room_and_hardly_anything_else_are_not_waited_for() {
-        let one = |arrived, unqueued, dropped| {
-            let mut it = Overload::new(0.2);
-            it.observe(Moment::from_millis(0), Counted::default());
-            let counted = Counted { arrived, unqueued, dropped, ..Counted::default() };
-            it.observe(Moment::from_millis(1000), counted)
-        };
-        assert_eq!(one(100, 300_000, 0), Some(true));
-        assert_eq!(one(1000, 10_000, 0), Some(true));
-        assert_eq!(one(1000, 9_999, 0), None, "few");
-        assert_eq!(one(2000, 10_000, 0), None, "beside many that are served");
-        assert_eq!(one(0, 0, 300_000), None, "there was room");
+    fn thousands_for_which_there_is_no_room_and_hardly_anything_else_take_two_looks() {
+        let of = |arrived, unqueued| Counted { arrived, unqueued, ..Counted::default() };
+        assert!(!begins(1000, 1, of(100, 300_000)), "their clients may come back yet");
+        assert!(begins(1000, 2, of(100, 300_000)) && begins(1000, 2, of(1000, 10_000)));
+        assert!(!begins(1000, 2, of(1000, 9_999)), "few");
+        assert!(!begins(1000, 2, of(2000, 10_000)), "beside many that are served");
+        let dropped = Counted { dropped: 300_000, ..Counted::default() };
+        assert!(!begins(1000, 2, dropped), "there was room");
+    }
+
+    #[test]
+    fn cookies_that_come_back_a_look_later_begin_nothing() {
+        let mut it = Overload::new(0.2);
+        for second in 0..20_u64 {
+            // Sent in every other second, and back in the next.
+            let unqueued = 14_000 * second.div_ceil(2);
+            let counted =
+                Counted { arrived: 14_000 * (second / 2), unqueued, ..Counted::default() };
+            it.observe(Moment::from_millis(second * 1000), counted);
+            assert!(!it.is_on(), "{second}");
+        }
     }
 
     #[test]
     fn seldom_looks_count_by_the_time_that_they_stand_for() {
-        let looks = |every: u64, count: u64| {
-            let mut it = Overload::new(0.2);
-            (0..=count).for_each(|look| {
-                let refused = 3000 * look;
-                let counted = Counted { arrived: 2 * refused, refused, ..Counted::default() };
-                it.observe(Moment::from_millis(every * look), counted);
-            });
-            it.is_on()
-        };
-        assert!(!looks(1_900, 2) && looks(1_900, 3));
-        assert!(!looks(2_000, 1) && looks(2_000, 2));
-        assert!(!looks(60_000, 1), "one look alone says nothing");
+        let refused = |count| Counted { arrived: 2 * count, refused: count, ..Counted::default() };
+        assert!(!begins(1_900, 2, refused(3000)) && begins(1_900, 3, refused(3000)));
+        assert!(!begins(2_000, 1, refused(3000)) && begins(2_000, 2, refused(3000)));
+        assert!(!begins(60_000, 1, refused(30_000)), "one look alone says nothing");
+        assert!(!begins(10_000, 5, refused(499)), "it is a trickle");
     }
 
     #[test]

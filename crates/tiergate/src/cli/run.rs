@@ -196,10 +196,19 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
                 let reloaded = tokio::task::spawn_blocking(move || process.reload()).await;
                 let loaded = reloaded.map_err(|fault| fault.to_string())??;
                 let lines = loaded.kept.iter().chain(&loaded.warnings);
-                let lines: String = lines.map(|it| format!("{it}
-")).collect();
-                Ok(format!("configuration {} is in force
-{lines}", loaded.generation))
+                let lines: String = lines
+                    .map(|it| {
+                        format!(
+                            "{it}
+"
+                        )
+                    })
+                    .collect();
+                Ok(format!(
+                    "configuration {} is in force
+{lines}",
+                    loaded.generation
+                ))
             })
         }),
     }

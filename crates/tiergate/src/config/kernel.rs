@@ -36,7 +36,7 @@ section! {
             ("answer", RequestsInKernel::Answer),
             ("reset", RequestsInKernel::Reset),
         ]).or("pass");
-        /// There is an overload while policers refuse this share of what comes, here or in the kernel, for three seconds; until it is less than a tenth of it for ten. More than 0%. SYNs for which the system's queue has no room count as refused, unless their clients come back with a SYN cookie; where they are 10,000 in a second and nine tenths of what comes, it begins at once. Refusals for want of capacity do not count.
+        /// There is an overload while policers refuse this share of what comes, here or in the kernel, for three seconds; until it is less than a tenth of it for ten. More than 0%. SYNs for which the system's queue has no room count as refused, unless their clients come back with a SYN cookie; where they are 10,000 a second and nine tenths of what comes, two are enough. Refusals for want of capacity do not count.
         /// Why: a refusal tells the client when to come back, and a dropped packet tells it nothing; so the kernel is the last resort.
         begin: f64 = SHARE.or("20%");
         /// Which clients' SYNs are dropped while `[refusal.block]` blocks them: `"none"`; `"certain"`: those whose requests are
