@@ -61,12 +61,8 @@ fn missing(program: &str, path: &OsStr) -> Option<String> {
         return Some(format!("{program} cannot be started: {why}"));
     }
     let is_there = env::split_paths(path).any(|it| cannot_run(&it.join(program)).is_none());
-    (!is_there).then(|| {
-        format!(
-            "no program {program} is in PATH, {}: install it, or write its path",
-            path.display()
-        )
-    })
+    (!is_there)
+        .then(|| format!("no program {program} is in PATH: install it, or write where it is"))
 }
 
 fn cannot_run(program: &Path) -> Option<String> {
@@ -99,7 +95,7 @@ mod tests {
             (program.as_str(), ""),
             ("program", ""),
             (text.as_str(), "cannot be started: this user may not execute it; chmod +x"),
-            ("text", "no program text is in PATH, "),
+            ("text", "no program text is in PATH: "),
             ("/nonexistent/x", "cannot be started: No such file or directory (os error 2)"),
             ("/", "cannot be started: it is no file"),
         ] {

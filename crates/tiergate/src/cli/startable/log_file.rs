@@ -37,8 +37,7 @@ fn cannot_append(path: &Path) -> Option<String> {
     let fault = OpenOptions::new().append(true).custom_flags(flags).open(path).err()?;
     Some(match Errno::from_io_error(&fault) {
         Some(Errno::NXIO) => {
-            "it is a pipe that nobody reads, or a terminal that there is not; name a file"
-                .to_owned()
+            "it is a pipe that nobody reads, or there is no terminal; name a file".to_owned()
         }
         Some(Errno::ACCESS | Errno::PERM) => format!("{fault}; let this user write there"),
         _ => fault.to_string(),
