@@ -5,8 +5,12 @@
 mod by_hand;
 #[path = "import/haproxy.rs"]
 mod haproxy_refusals;
+#[path = "import/nginx_layouts.rs"]
+mod nginx_layouts;
 #[path = "import/nginx_refusals.rs"]
 mod nginx_refusals;
+#[path = "import/nginx_said.rs"]
+mod nginx_said;
 #[path = "import/safety.rs"]
 mod safety;
 mod support;
@@ -158,6 +162,11 @@ const NGINX_WORDS: &[&str] = &[
     "keepalive_timeout 0;",
     "client_max_body_size 1g;",
     "proxy_read_timeout 5s;",
+    "try_files $uri @n;",
+    "location @n {",
+    "limit_except GET {",
+    "if ($host = a.b) {",
+    "a_by_lua_block {",
     "#x\n",
     "\"",
     "\\",
@@ -435,19 +444,22 @@ fn the_nginx_example_decides_as_nginx_does() {
         kinds: &[200, 301, 403, 404, 410, 429],
         split: &[],
     };
-    same_verdicts(&example, |folder, text| {
-        let path = folder.join("nginx.conf");
-        let top = format!(
-            "daemon off;\nmaster_process off;\npid {}/pid;\nerror_log {}/log;\n",
-            folder.display(),
-            folder.display()
-        );
-        fs::write(&path, top + &text.replace("http {", "http {\naccess_log off;"))
-            .expect("our own folder");
-        let mut command = Command::new(nginx);
-        command.arg("-p").arg(folder).arg("-c").arg(&path);
-        command
-    });
+    same_verdicts(&example, |folder, text| run_nginx(&nginx, folder, text));
+}
+
+/// nginx with its files in a folder.
+fn run_nginx(nginx: &Path, folder: &Path, text: &str) -> Command {
+    let path = folder.join("nginx.conf");
+    let top = format!(
+        "daemon off;\nmaster_process off;\npid {}/pid;\nerror_log {}/log;\n",
+        folder.display(),
+        folder.display()
+    );
+    fs::write(&path, top + &text.replace("http {", "http {\naccess_log off;"))
+        .expect("our own folder");
+    let mut command = Command::new(nginx);
+    command.arg("-p").arg(folder).arg("-c").arg(&path);
+    command
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `tiergate import`: policies from the configuration files of other systems.
 
-use crate::config::{FILE_LEN_MAX, read_text};
+use crate::config::{FILE_LEN_MAX, read_text, read_text_lossily};
 use crate::import::{Imported, haproxy, nginx, options_conf};
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 pub const ORIGIN: &str = "127.0.0.1:8080";
 /// Most files that a pattern of `include` may mean.
 const FILES_MAX: usize = 256;
+/// How many folders around that of a file are searched for what it includes.
+const PARENTS_MAX: usize = 3;
 
 /// What is imported.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -40,8 +42,9 @@ pub fn import(system: &System) -> anyhow::Result<String> {
     let Imported { policy, notes, less_safe } = match system {
         System::Diffserver { file, origin } => return options_conf(file, origin),
         System::Nginx { file } => {
-            let text = read_text(file, FILE_LEN_MAX)?;
-            let open = |pattern: &str| included(file, pattern);
+            let text = read_text_lossily(file, FILE_LEN_MAX)?;
+            let is_whole = is_whole(&text);
+            let open = |pattern: &str| included(file, is_whole, pattern);
             nginx::policy(&text, &file.to_string_lossy(), &open)?
         }
         System::Haproxy { file } => {
@@ -63,11 +66,49 @@ pub fn import(system: &System) -> anyhow::Result<String> {
     Ok(policy)
 }
 
-/// The files that a pattern means, relative to the directory of the first.
-fn included(first: &Path, pattern: &str) -> Result<Vec<(String, String)>, String> {
-    let folder = first.parent().unwrap_or(Path::new(""));
-    let pattern = folder.join(pattern).to_string_lossy().into_owned();
+/// Whether a text is an nginx.conf, and not one of the files that it includes: only that has these blocks.
+fn is_whole(text: &str) -> bool {
+    let mut pieces = text.split([';', '{', '}', '\n']).map(str::trim);
+    pieces.any(|it| matches!(it, "events" | "http"))
+}
+
+/// The files that a pattern of `include` means; none if they are not here.
+///
+/// nginx takes names from the folder of nginx.conf. If the first file is one that nginx.conf includes, they are looked for in its own folder and then in those
+/// around it, up to the one with nginx.conf.
+fn included(first: &Path, is_whole: bool, pattern: &str) -> Result<Vec<(String, String)>, String> {
+    let own = first.parent().unwrap_or(Path::new(""));
+    let mut folders = vec![own.to_owned()];
+    if !is_whole && let Ok(file) = std::path::absolute(first) {
+        folders.extend(file.ancestors().skip(2).take(PARENTS_MAX).map(Path::to_owned));
+    }
+    for folder in &folders {
+        let files = matching(&folder.join(pattern))?;
+        if !files.is_empty() {
+            return Ok(files);
+        }
+        if folder.join("nginx.conf").exists() {
+            break;
+        }
+    }
+    let path = own.join(pattern);
     let is_pattern = pattern.contains(['*', '?', '[']);
+    let is_there = path.parent().is_some_and(|it| it.as_os_str().is_empty() || it.exists());
+    match (is_pattern, is_whole) {
+        (false, true) => Err(format!("{} cannot be read", path.display())),
+        (false, false) => Err(format!(
+            "{} cannot be read: names are from the folder of nginx.conf; import that",
+            path.display()
+        )),
+        // The folder has no such file, so nginx finds none there either.
+        (true, true) if is_there => Ok(vec![(path.to_string_lossy().into_owned(), String::new())]),
+        (true, _) => Ok(Vec::new()),
+    }
+}
+
+/// The files that a pattern means, with their texts.
+fn matching(pattern: &Path) -> Result<Vec<(String, String)>, String> {
+    let pattern = pattern.to_string_lossy();
     // As the shell and nginx do, hidden files are left out.
     let options = glob::MatchOptions { require_literal_leading_dot: true, ..Default::default() };
     let paths =
@@ -75,13 +116,10 @@ fn included(first: &Path, pattern: &str) -> Result<Vec<(String, String)>, String
     let mut files = Vec::new();
     for path in paths.take(FILES_MAX) {
         let path = path.map_err(|fault| fault.to_string())?;
-        let text = read_text(&path, FILE_LEN_MAX).map_err(|fault| fault.to_string())?;
+        let text = read_text_lossily(&path, FILE_LEN_MAX).map_err(|fault| fault.to_string())?;
         files.push((path.to_string_lossy().into_owned(), text));
     }
-    match files.is_empty() && !is_pattern {
-        true => Err(format!("{pattern} cannot be read")),
-        false => Ok(files),
-    }
+    Ok(files)
 }
 
 /// Reads DiffServer's options.conf and returns the policy that means the same.

@@ -96,4 +96,4 @@ pub(crate) use merge::{Step, place_of};
 pub use redaction::Redaction;
 pub use schema::{reference, schema, tables};
 pub use source::{Source, Sources};
-pub(crate) use text::{FILE_LEN_MAX, read_text};
+pub(crate) use text::{FILE_LEN_MAX, read_text, read_text_lossily};

@@ -7,31 +7,31 @@ use tiergate::cli::explain::{Known, Question, explain};
 use tiergate::config::load;
 use tiergate::import::Imported;
 
-const LESS: &str = "LESS SAFE than the original";
-const STRICTER: &str = "stricter than the original";
+pub(super) const LESS: &str = "LESS SAFE than the original";
+pub(super) const STRICTER: &str = "stricter than the original";
 
 /// An nginx.conf with this in `http`.
-fn nginx(text: &str) -> Imported {
+pub(super) fn nginx(text: &str) -> Imported {
     of_nginx(&format!("http {{ {text} }}")).unwrap_or_else(|fault| panic!("{text}: {fault}"))
 }
 
 /// A server with this in it, which lets all else pass.
-fn server(text: &str) -> Imported {
+pub(super) fn server(text: &str) -> Imported {
     nginx(&format!("server {{ listen 80; {text} location / {{ proxy_pass http://a:1; }} }}"))
 }
 
 /// A request.
 #[derive(Clone, Default)]
-struct Ask<'a> {
-    request: &'a str,
+pub(super) struct Ask<'a> {
+    pub(super) request: &'a str,
     /// None: without a host.
-    host: Option<&'a str>,
-    headers: &'a [&'a str],
-    listener: Option<&'a str>,
-    destination: Option<&'a str>,
+    pub(super) host: Option<&'a str>,
+    pub(super) headers: &'a [&'a str],
+    pub(super) listener: Option<&'a str>,
+    pub(super) destination: Option<&'a str>,
 }
 
-fn get(request: &str) -> Ask<'_> {
+pub(super) fn get(request: &str) -> Ask<'_> {
     Ask { request, host: Some("x"), ..Ask::default() }
 }
 
@@ -55,20 +55,20 @@ fn said(made: &Imported, ask: &Ask<'_>) -> String {
 }
 
 #[track_caller]
-fn is_refused(made: &Imported, ask: Ask<'_>, refused: bool) {
+pub(super) fn is_refused(made: &Imported, ask: Ask<'_>, refused: bool) {
     let said = said(made, &ask);
     let is = said.contains("It is refused");
     assert_eq!(is, refused, "{} {:?}\n{said}\n{}", ask.request, ask.headers, made.policy);
 }
 
 /// What stands under a heading.
-fn under<'m>(made: &'m Imported, heading: &str) -> &'m str {
+pub(super) fn under<'m>(made: &'m Imported, heading: &str) -> &'m str {
     let found = made.policy.split(&format!("# {heading}")).nth(1).unwrap_or_default();
     found.split("\n\n").next().unwrap_or_default()
 }
 
 #[track_caller]
-fn lists(made: &Imported, heading: &str, note: &str) {
+pub(super) fn lists(made: &Imported, heading: &str, note: &str) {
     let found = under(made, heading);
     assert!(found.contains(note), "`{note}` is not under `{heading}` in\n{}", made.policy);
 }

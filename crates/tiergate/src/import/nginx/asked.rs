@@ -142,7 +142,13 @@ const HIDDEN: [&str; 15] = [
 
 /// The key of conditions that asks for what a variable has, if it asks as nginx does.
 pub(super) fn key_of(variable: &str) -> Option<String> {
-    let variable = variable.strip_prefix('$')?.trim_matches(['{', '}']);
+    let variable = variable.strip_prefix('$')?;
+    let in_braces = variable.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
+    let variable = in_braces.unwrap_or(variable);
+    // Several variables, or one in a text, are none that a rule sees.
+    if !variable.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_') {
+        return None;
+    }
     // $request_uri has the query, which no rule sees as a text, and $http_host the port.
     match variable {
         "host" => return Some("host".to_owned()),

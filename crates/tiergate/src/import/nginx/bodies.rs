@@ -2,6 +2,7 @@
 
 use super::super::draft::{Draft, From, Item};
 use super::grammar::Directive;
+use super::served::goes_on;
 
 /// What nginx takes where nothing is said.
 const DEFAULT: u64 = 1 << 20;
@@ -30,7 +31,7 @@ fn within(
     draft: &mut Draft,
 ) {
     let own = own(list, draft).unwrap_or_else(|| outer.clone());
-    if list.iter().any(|it| it.name == "proxy_pass") {
+    if list.iter().any(|it| it.name == "proxy_pass" || goes_on(it).is_some()) {
         found.push(own.clone());
     }
     for location in list.iter().filter(|it| it.name == "location") {

@@ -31,7 +31,7 @@ impl Directive {
     }
 }
 
-/// Reads the files that `include` names: their names and texts, in order.
+/// Reads the files that `include` names: their names and texts, in order; none if they are not here. U+FFFD stands for what is not UTF-8.
 pub(super) type Open<'o> = &'o dyn Fn(&str) -> Result<Vec<(String, String)>, String>;
 
 /// The directives of a file and of those that it includes.
@@ -109,7 +109,9 @@ impl Reader<'_> {
                         return Err(from.fault("is one directive too many"));
                     }
                     let mut block = Vec::new();
-                    if end == Token::Open {
+                    if end == Token::Open && name.ends_with("_by_lua_block") {
+                        tokens.skip_lua(&from)?;
+                    } else if end == Token::Open {
                         let (inner, closed) = self.block(tokens, depth + 1)?;
                         if !closed {
                             return Err(from.fault("has a { that no } closes"));
@@ -132,8 +134,18 @@ impl Reader<'_> {
         depth: usize,
     ) -> Result<Vec<Directive>, ImportFault> {
         let [pattern] = arguments else { return Err(from.fault("include must have one name")) };
+        let files = (self.open)(pattern).map_err(|fault| from.fault(fault))?;
+        if files.is_empty() {
+            // It stays as a directive, and is listed where it stands.
+            return Ok(vec![Directive {
+                name: "include".to_owned(),
+                arguments: arguments.to_vec(),
+                block: Vec::new(),
+                from: from.clone(),
+            }]);
+        }
         let mut list = Vec::new();
-        for (name, text) in (self.open)(pattern).map_err(|fault| from.fault(fault))? {
+        for (name, text) in files {
             self.files += 1;
             if self.files > FILES_MAX {
                 return Err(from.fault(format!("more than {FILES_MAX} files are included")));
@@ -144,8 +156,8 @@ impl Reader<'_> {
     }
 }
 
-struct Tokens<'t> {
-    rest: &'t str,
+pub(super) struct Tokens<'t> {
+    pub(super) rest: &'t str,
     line: usize,
     file: &'t str,
 }
@@ -155,7 +167,7 @@ impl Tokens<'_> {
         ImportFault { file: self.file.to_owned(), line: self.line, message: message.to_owned() }
     }
 
-    fn take(&mut self) -> Option<char> {
+    pub(super) fn take(&mut self) -> Option<char> {
         let letter = self.rest.chars().next()?;
         self.rest = &self.rest[letter.len_utf8()..];
         self.line += usize::from(letter == '\n');
@@ -177,8 +189,21 @@ impl Tokens<'_> {
             Some(';') => self.single(Token::End),
             Some('{') => self.single(Token::Open),
             Some('}') => self.single(Token::Close),
-            Some(quote @ ('"' | '\'')) => self.quoted(quote),
-            _ => Ok(Some(Token::Word(self.word()))),
+            Some(quote @ ('"' | '\'')) => {
+                let word = self.quoted(quote)?;
+                self.checked(word)
+            }
+            _ => {
+                let word = self.word();
+                self.checked(word)
+            }
+        }
+    }
+
+    fn checked(&self, word: String) -> Result<Option<Token>, ImportFault> {
+        match word.contains(char::REPLACEMENT_CHARACTER) {
+            true => Err(self.fault("must be UTF-8: a byte of another encoding is in this word")),
+            false => Ok(Some(Token::Word(word))),
         }
     }
 
@@ -187,7 +212,7 @@ impl Tokens<'_> {
         Ok(Some(token))
     }
 
-    fn quoted(&mut self, quote: char) -> Result<Option<Token>, ImportFault> {
+    fn quoted(&mut self, quote: char) -> Result<String, ImportFault> {
         let begin = self.line;
         self.take();
         let mut word = String::new();
@@ -207,7 +232,7 @@ impl Tokens<'_> {
             Some(letter) if letter.is_whitespace() => {}
             Some(_) => return Err(self.fault("must have a blank or ; behind a quote")),
         }
-        Ok(Some(Token::Word(word)))
+        Ok(word)
     }
 
     fn escaped(&mut self, word: &mut String) {
@@ -279,6 +304,11 @@ mod tests {
             ("\na \"b\n", "f:2: has a quote that is not closed"),
             ("a \"b\"c;", "f:1: must have a blank or ; behind a quote"),
             ("\ninclude x;", "f:2: nothing is included here"),
+            (
+                "# caf\u{fffd}\na \u{fffd};",
+                "f:2: must be UTF-8: a byte of another encoding is in this word",
+            ),
+            ("\na_by_lua_block { x = '}' -- }\n", "f:2: has a { that no } closes"),
         ] {
             assert_eq!(read(text, "f", &none).expect_err(text).to_string(), said);
         }

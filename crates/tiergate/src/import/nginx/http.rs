@@ -3,6 +3,7 @@
 use super::super::draft::{Draft, From, name};
 use super::grammar::Directive;
 use super::maps::Map;
+use super::reasons::why;
 use std::collections::BTreeMap;
 
 /// An `upstream`, or the server that a `proxy_pass` names.
@@ -36,6 +37,7 @@ pub(super) struct Zone {
 /// All of it.
 #[derive(Default)]
 pub(super) struct Http {
+    /// By name in small letters, because nginx compares them without case; servers without an `upstream` by address.
     pub(super) upstreams: BTreeMap<String, Upstream>,
     pub(super) zones: BTreeMap<String, Zone>,
     /// By name whether it counts all together.
@@ -110,7 +112,7 @@ impl Http {
                     } else if line.arguments.iter().any(|it| it == "backup") {
                         draft.note(&line.from, "no backup within a pool: write a [[pool]] with this server, and fallback = its name in the other");
                     } else {
-                        servers.push((address(line.argument(0)), line.from.clone()));
+                        servers.push((address(line.argument(0), 80), line.from.clone()));
                         weights.push(line.option("weight").unwrap_or("1").to_owned());
                         if let Some(connections) = line.option("max_conns") {
                             draft.note(&line.from, &format!("max_conns: write {{ address = …, slots = {connections} }} for this server; then its requests wait in the queue of their class"));
@@ -118,6 +120,7 @@ impl Http {
                     }
                 }
                 "least_conn" => {}
+                "include" => draft.less_safe(&line.from, why("include")),
                 "keepalive" | "keepalive_timeout" | "zone" => {
                     draft.note(&line.from, "connections to servers are kept and bounded anyway: idle_connections_max in [origin]");
                 }
@@ -127,9 +130,10 @@ impl Http {
         if weights.iter().any(|weight| *weight != weights[0]) {
             draft.note(&it.from, &format!("weights {}: a request goes to the server with the fewest in progress, so a stronger one gets more by itself; for fixed parts write slots for each server", weights.join(", ")));
         }
-        let called = it.argument(0).to_owned();
-        let upstream = Upstream { pool: self.free(&called), servers, from: it.from.clone() };
-        if self.upstreams.insert(called, upstream).is_some() {
+        let key = small(it.argument(0));
+        let pool = self.free(&key, it.argument(0));
+        let upstream = Upstream { pool, servers, from: it.from.clone() };
+        if self.upstreams.insert(key, upstream).is_some() {
             draft.note(
                 &it.from,
                 "this upstream is there twice, which nginx refuses; the last counts",
@@ -167,37 +171,49 @@ impl Http {
         self.zones.insert(zone.to_owned(), Zone { per, rate, from: it.from.clone() });
     }
 
-    /// A name for the pool of an upstream or address, which no other has.
-    fn free(&self, target: &str) -> String {
+    /// A name for the pool of an upstream or address, near to a text, which no other has.
+    fn free(&self, key: &str, target: &str) -> String {
         let plain = name(target);
         let taken = |it: &str| {
-            self.upstreams.iter().any(|(other, upstream)| other != target && upstream.pool == it)
+            self.upstreams.iter().any(|(other, upstream)| other != key && upstream.pool == it)
         };
         let numbered = (2..).map(|number| format!("{plain}-{number}"));
         let mut all = std::iter::once(plain.clone()).chain(numbered);
         all.find(|it| !taken(it)).expect("there is no last number")
     }
 
-    /// The pool of an upstream or address, which is used from now on.
-    pub(super) fn pool(&mut self, target: &str, from: &From) -> Option<String> {
-        if !self.upstreams.contains_key(target) {
-            let servers = vec![(address(target), from.clone())];
-            let upstream = Upstream { pool: self.free(target), servers, from: from.clone() };
-            self.upstreams.insert(target.to_owned(), upstream);
+    /// The pool of an upstream or address, which is used from now on; `port`: of an address that names none.
+    pub(super) fn pool(&mut self, target: &str, port: u16, from: &From) -> Option<String> {
+        let mut key = small(target);
+        if !self.upstreams.contains_key(&key) {
+            key = address(&key, port);
         }
-        if !self.used.iter().any(|it| it == target) {
-            self.used.push(target.to_owned());
+        if !self.upstreams.contains_key(&key) {
+            let servers = vec![(address(target, port), from.clone())];
+            let pool = self.free(&key, target);
+            self.upstreams.insert(key.clone(), Upstream { pool, servers, from: from.clone() });
         }
-        let place = self.used.iter().position(|it| it == target)?;
+        if !self.used.contains(&key) {
+            self.used.push(key.clone());
+        }
+        let place = self.used.iter().position(|it| *it == key)?;
         Some(match place {
             0 => "default".to_owned(),
-            _ => self.upstreams[target].pool.clone(),
+            _ => self.upstreams[&key].pool.clone(),
         })
     }
 }
 
-/// A server's address as policies write it.
-fn address(text: &str) -> String {
+/// The name of a server in small letters, or the path of its socket.
+fn small(text: &str) -> String {
+    match text.starts_with("unix:") {
+        true => text.to_owned(),
+        false => text.to_ascii_lowercase(),
+    }
+}
+
+/// A server's address as policies write it; `port`: if it names none.
+fn address(text: &str, port: u16) -> String {
     let text = text.trim_start_matches("http://");
     if let Some(path) = text.strip_prefix("unix:") {
         return format!("unix:{}", path.trim_end_matches(':'));
@@ -205,6 +221,6 @@ fn address(text: &str) -> String {
     let last = text.rsplit(']').next().unwrap_or(text);
     match last.contains(':') {
         true => text.to_owned(),
-        false => format!("{text}:80"),
+        false => format!("{text}:{port}"),
     }
 }

@@ -41,6 +41,39 @@ impl<'d> Inherited<'d> {
             dry_run: last("limit_req_dry_run").map_or(self.dry_run, |it| it.argument(0) == "on"),
         }
     }
+
+    /// What holds for requests of one location that go on at another one: what both ask of clients, and the limits of the first that has some.
+    /// `None` if both ask, and not for the same.
+    pub(super) fn and_then(&self, next: &Self) -> Option<Self> {
+        let asks = |it: &Self| !(it.access.is_empty() && it.guards.is_empty());
+        let is_same = are_same(&self.access, &next.access)
+            && are_same(&self.guards, &next.guards)
+            && self.satisfy_any == next.satisfy_any;
+        let asking = match (asks(self), asks(next)) {
+            _ if is_same => next,
+            (_, false) => self,
+            (false, true) => next,
+            (true, true) => return None,
+        };
+        let limiting = if self.limit_req.is_empty() { next } else { self };
+        let bounding = if self.limit_conn.is_empty() { next } else { self };
+        Some(Inherited {
+            limit_req: limiting.limit_req.clone(),
+            limit_conn: bounding.limit_conn.clone(),
+            access: asking.access.clone(),
+            guards: asking.guards.clone(),
+            internal: None,
+            satisfy_any: asking.satisfy_any,
+            status: limiting.status,
+            dry_run: limiting.dry_run,
+        })
+    }
+}
+
+/// Whether these are the same lines.
+fn are_same(some: &[&Directive], others: &[&Directive]) -> bool {
+    some.len() == others.len()
+        && some.iter().zip(others).all(|(it, other)| std::ptr::eq(*it, *other))
 }
 
 /// Directives that let pass only requests with a password, or with the consent of another server.

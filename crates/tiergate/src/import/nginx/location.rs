@@ -1,11 +1,10 @@
 //! `location`: which one takes a request, and what it does with it.
 
-use super::super::draft::{From, listed, literal, quoted};
-use super::access::Serving;
+use super::super::draft::{From, literal, quoted};
 use super::expression::path_expression;
 use super::grammar::Directive;
 use super::inherited::Inherited;
-use super::reasons::left_out;
+use super::reasons::left_out_of_location;
 use super::server::{Condition, Here, and};
 
 /// A location by a regular expression, and what it inherits where it stands.
@@ -37,7 +36,7 @@ fn choice(it: &Directive) -> (&str, &str) {
 }
 
 /// The path of a location.
-fn path_of(it: &Directive) -> &str {
+pub(super) fn path_of(it: &Directive) -> &str {
     choice(it).1
 }
 
@@ -85,10 +84,8 @@ impl Here<'_> {
                 ("=", _) => locations.push((EXACT, place, it)),
                 ("^~", path) => locations.push((FIRM, length(path), it)),
                 ("~" | "~*", _) => locations.push((EXPRESSION, place, it)),
-                (_, path) if path.starts_with('@') => self.draft.note(
-                    &it.from,
-                    "a named location: errors of servers are answered by Tiergate itself",
-                ),
+                // Only `try_files` gets there.
+                (_, path) if path.starts_with('@') => {}
                 (_, path) => locations.push((PREFIX, length(path), it)),
             }
         }
@@ -187,64 +184,11 @@ impl Here<'_> {
         after: &[Expression<'_>],
     ) {
         let inherited = outer.within(&it.block);
+        left_out_of_location(it, inherited.internal.is_some(), self.draft);
         self.locations(&it.block, conditions, &inherited, after);
         for Expression { location, inherited } in after {
             self.expression(location, conditions, inherited);
         }
         self.own(it, conditions, &inherited);
-    }
-
-    /// What a location does with the requests that no other one takes.
-    fn own(&mut self, it: &Directive, conditions: &[Condition], inherited: &Inherited<'_>) {
-        if let Some(line) = inherited.internal {
-            self.refuse(conditions, &line.from);
-            return self.keep_pools(&it.block);
-        }
-        let last = |name: &str| it.block.iter().rfind(|it| it.name == name);
-        let (target, except) = (last("proxy_pass"), last("limit_except"));
-        let (outer, mut conditions) = (conditions, conditions.to_vec());
-        let Some(others) = self.rewritten(&it.block, &mut conditions) else {
-            return self.keep_pools(&it.block);
-        };
-        let Some(target) = target else {
-            self.refuse(outer, &it.from);
-            self.draft.stricter(&it.from, "nothing is proxied here: Tiergate serves no files; name the server that does, as its pool");
-            return;
-        };
-        for line in &it.block {
-            left_out(line, self.draft);
-        }
-        let serving = Serving {
-            pools: self.pools(target, Some(path_of(it))),
-            policed: self.police(inherited),
-            resource: None,
-            location: it,
-            target,
-        };
-        let resource = self.resource(inherited, &serving.pools);
-        let serving = Serving { resource, ..serving };
-        if let Some(except) = except {
-            let mut methods: Vec<_> =
-                except.arguments.iter().map(|it| it.to_ascii_uppercase()).collect();
-            if methods.iter().any(|it| it == "GET") {
-                methods.push("HEAD".to_owned());
-            }
-            let named = ("method".to_owned(), listed(&methods), except.from.clone());
-            match and(&conditions, named) {
-                Some(named) => {
-                    self.access(&named, inherited, &serving);
-                    self.access(&conditions, &inherited.within(&except.block), &serving);
-                }
-                None => {
-                    self.refuse(&conditions, &except.from);
-                    self.draft.stricter(&except.from, "methods are asked for in two ways: everything is refused here until you write a [[rule]] with the methods that both let pass");
-                }
-            }
-        } else {
-            self.access(&conditions, inherited, &serving);
-        }
-        if let Some(answer) = others {
-            self.refused(answer, outer);
-        }
     }
 }

@@ -5,6 +5,7 @@ use super::asked::{SOME, is_address, is_method, key_of};
 use super::expression::{caseless, path_expression};
 use super::grammar::Directive;
 use super::names::host;
+use super::reasons::why;
 
 /// A `map`: a condition of requests for each value.
 pub(super) struct Map {
@@ -46,6 +47,7 @@ impl Map {
             match line.name.as_str() {
                 "default" => last = Some(entry(None)),
                 "hostnames" | "volatile" => {}
+                "include" => draft.less_safe(&line.from, why("include")),
                 "" => empty = Some(entry(None)),
                 text if text.starts_with('~') => match pattern(&key, text) {
                     Some(condition) => patterns.push(entry(Some(condition))),

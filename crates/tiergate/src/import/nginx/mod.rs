@@ -11,11 +11,13 @@ mod inherited;
 mod limits;
 mod listen;
 mod location;
+mod lua;
 mod maps;
 mod names;
 mod pools;
 mod reasons;
 mod rewrite;
+mod served;
 mod server;
 
 use super::draft::{Draft, From, ImportFault, Imported, Item, quoted};
@@ -56,6 +58,13 @@ pub fn policy(text: &str, file: &str, open: Open<'_>) -> Result<Imported, Import
         return Err(ImportFault { file: file.to_owned(), line: 1, message: message.to_owned() });
     }
     let Some(first) = http.used.first().cloned() else {
+        if let Some(it) = served::named(&list) {
+            let message = format!(
+                "has a proxy_pass in {} alone, and no try_files that goes on there: write a policy with its server as [origin] by hand",
+                it.from.text
+            );
+            return Err(it.from.fault(message));
+        }
         let message = "has no proxy_pass, and so no server that Tiergate could protect: serve files by nginx, and write its address into [origin]";
         return Err(ImportFault { file: file.to_owned(), line: 1, message: message.to_owned() });
     };

@@ -1,5 +1,6 @@
 //! `proxy_pass`: the pools that requests go to.
 
+use super::super::draft::From;
 use super::asked::SEVERAL;
 use super::grammar::Directive;
 use super::server::{Condition, Here};
@@ -12,51 +13,29 @@ impl Here<'_> {
         it: &Directive,
         at: Option<&str>,
     ) -> Vec<(Option<Condition>, Option<String>)> {
-        let text = it.argument(0);
-        let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
-        if scheme != "http" {
-            self.draft.less_safe(
-                &it.from,
-                "TLS to servers is not taken over, and the policy sends plain HTTP: add tls = true to [origin] or the pool",
-            );
-        }
-        let (target, path) = match rest.find('/').filter(|_| !rest.starts_with("unix:")) {
-            Some(at) => rest.split_at(at),
-            None => (rest, ""),
-        };
-        // The client's path and query, as they are.
-        let whole = ["$request_uri", "$uri$is_args$args", "$uri"];
-        let cut = whole.iter().find_map(|it| target.strip_suffix(it)).filter(|it| !it.is_empty());
-        let target = cut.unwrap_or(target);
-        if !path.is_empty() && at.is_some_and(|at| at != path) {
-            self.draft.less_safe(&it.from, "the path is not rewritten: the server gets the client's path, and so others than nginx asks it for; let it take these, or keep nginx behind for it");
-        }
-        let variable = target.strip_prefix('$').map(|it| it.trim_matches(['{', '}']));
-        let map = variable.and_then(|it| self.http.maps.get(it));
-        let entries = match (map, target.contains('$') || scheme.contains('$')) {
-            (Some(map), _) => {
-                let refuses = map.entries.iter().any(|it| !is_fixed(&it.value))
-                    || map.entries.last().is_none_or(|it| it.matches.is_some());
-                if map.is_inexact && refuses {
-                    self.draft.less_safe(&it.from, SEVERAL);
-                }
-                map.entries.clone()
-            }
-            (None, false) => {
-                return vec![(None, self.http.pool(target, &it.from))];
-            }
-            (None, true) => {
+        let to = Target::of(it.argument(0));
+        let variable = to.server.strip_prefix('$').map(|it| it.trim_matches(['{', '}']));
+        let Some(map) = variable.and_then(|it| self.http.maps.get(it)) else {
+            if to.server.contains('$') || to.scheme.contains('$') {
                 self.draft.stricter(
                     &it.from,
                     "a server by a variable that no map sets: refused until you write rules with pool = …",
                 );
                 return vec![(None, None)];
             }
+            return vec![(None, self.pool_of(&to, at, &it.from))];
         };
+        let refuses = map.entries.iter().any(|it| to.with(&it.value).is_none())
+            || map.entries.last().is_none_or(|it| it.matches.is_some());
+        if map.is_inexact && refuses {
+            self.draft.less_safe(&it.from, SEVERAL);
+        }
         let mut pools = Vec::new();
-        for entry in entries {
-            let value = entry.value.as_str();
-            let pool = if is_fixed(value) { self.http.pool(value, &entry.from) } else { None };
+        for entry in map.entries.clone() {
+            // By a variable any path is asked for as it is, whatever the client's.
+            let address = to.with(&entry.value);
+            let pool =
+                address.and_then(|it| self.pool_of(&Target::of(&it), at.map(|_| ""), &entry.from));
             if pool.is_none() {
                 self.draft.stricter(
                     &entry.from,
@@ -72,9 +51,57 @@ impl Here<'_> {
         }
         pools
     }
+
+    /// The pool of an address without variables.
+    fn pool_of(&mut self, to: &Target<'_>, at: Option<&str>, from: &From) -> Option<String> {
+        let is_tls = to.scheme.eq_ignore_ascii_case("https");
+        if is_tls {
+            self.draft.less_safe(
+                from,
+                "TLS to servers is not taken over, and the policy sends plain HTTP: add tls = true to [origin] or the pool",
+            );
+        }
+        if !to.path.is_empty() && at.is_some_and(|at| at != to.path) {
+            self.draft.less_safe(from, "the path is not rewritten: the server gets the client's path, and so others than nginx asks it for; let it take these, or keep nginx behind for it");
+        }
+        self.http.pool(to.server, if is_tls { 443 } else { 80 }, from)
+    }
 }
 
-/// Whether a value of a map is a server.
-fn is_fixed(value: &str) -> bool {
-    !value.is_empty() && !value.contains('$')
+/// The parts of an address as `proxy_pass` has it.
+struct Target<'t> {
+    /// `http` or `https`; empty if none is there.
+    scheme: &'t str,
+    /// `host:port`, the name of an upstream, or `unix:/socket`.
+    server: &'t str,
+    /// The path that replaces the client's, or an empty one.
+    path: &'t str,
+}
+
+impl<'t> Target<'t> {
+    fn of(text: &'t str) -> Self {
+        let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+        let (server, path) = match rest.strip_prefix("unix:") {
+            // `unix:/socket:/path`.
+            Some(socket) => match socket.split_once(':') {
+                Some((socket, path)) => (&rest[.."unix:".len() + socket.len()], path),
+                None => (rest, ""),
+            },
+            None => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+        };
+        // The client's path and query, as they are.
+        let whole = ["$request_uri", "$uri$is_args$args", "$uri"];
+        let cut = whole.iter().find_map(|it| server.strip_suffix(it)).filter(|it| !it.is_empty());
+        Target { scheme, server: cut.unwrap_or(server), path }
+    }
+
+    /// The address with what a map sets the variable to that is its server; `None` if nginx could not read that, or it has variables of its own.
+    fn with(&self, value: &str) -> Option<String> {
+        let scheme = if self.scheme.is_empty() { "" } else { "://" };
+        let whole = format!("{}{scheme}{value}{}", self.scheme, self.path);
+        let to = Target::of(&whole);
+        let is_scheme = ["http", "https"].iter().any(|it| to.scheme.eq_ignore_ascii_case(it));
+        let is_server = !to.server.is_empty() && !to.path.starts_with("//");
+        (is_scheme && is_server && !value.contains('$')).then_some(whole)
+    }
 }

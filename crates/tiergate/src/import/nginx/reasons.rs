@@ -4,6 +4,7 @@ use super::super::draft::Draft;
 use super::grammar::Directive;
 use super::inherited::GUARDS;
 use super::listen::tls_notes;
+use super::served::goes_on;
 
 /// What is taken over, or listed where it is.
 const TAKEN: [&str; 24] = [
@@ -71,11 +72,61 @@ const UNIMPORTANT: [&str; 30] = [
 pub(super) fn left_out(it: &Directive, draft: &mut Draft) {
     let name = it.name.as_str();
     match harmless(it) {
-        _ if TAKEN.contains(&name) || UNIMPORTANT.contains(&name) || GUARDS.contains(&name) => {}
+        _ if is_settled(name) => {}
         _ if name.starts_with("ssl_") => tls_notes(it, draft),
         Some(why) => draft.note(&it.from, why),
         None => draft.less_safe(&it.from, why(name)),
     }
+}
+
+/// Lists what of a location is not taken over, also for the locations within, which inherit it; `is_internal`: all of them are closed to clients.
+pub(super) fn left_out_of_location(it: &Directive, is_internal: bool, draft: &mut Draft) {
+    let is_proxied = it.block.iter().any(|it| it.name == "proxy_pass");
+    let is_served = !is_internal && serves(&it.block);
+    for line in &it.block {
+        match line.name.as_str() {
+            // Listed where the requests go on.
+            _ if goes_on(line).is_some() => {}
+            // Listed as what refuses these requests.
+            name if !is_proxied && handler(name).is_some() => {}
+            "try_files" if !is_proxied => draft.note(&line.from, why("root")),
+            _ if is_served => left_out(line, draft),
+            name if !is_settled(name) && harmless(line).is_none() => {
+                draft.note(&line.from, "everything is refused here: before you let it pass see whether this keeps clients out");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether requests get to a server from here, or from somewhere within.
+fn serves(list: &[Directive]) -> bool {
+    list.iter().any(|it| it.name == "proxy_pass" || goes_on(it).is_some() || serves(&it.block))
+}
+
+/// What to do about a directive that has requests answered by something else than a server that speaks HTTP; `None` if it does not.
+pub(super) fn handler(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "proxy_pass" => return None,
+        "stub_status" => "figures of nginx: Tiergate's are at /metrics of the admin listener",
+        "perl"
+        | "js_content"
+        | "content_by_lua"
+        | "content_by_lua_file"
+        | "content_by_lua_block" => {
+            "a program within nginx answers here: keep nginx behind it, or let a server answer"
+        }
+        _ if name.ends_with("_pass") => SPEAKS_HTTP,
+        _ => return None,
+    })
+}
+
+const SPEAKS_HTTP: &str =
+    "Tiergate speaks HTTP to servers: keep nginx behind it, or let the application speak HTTP";
+
+/// Whether it is taken over, or needs no counterpart.
+fn is_settled(name: &str) -> bool {
+    TAKEN.contains(&name) || UNIMPORTANT.contains(&name) || GUARDS.contains(&name)
 }
 
 /// What to do about a directive that has no part in who is served; `None` if it may have one.
@@ -186,9 +237,7 @@ fn harmless(it: &Directive) -> Option<&'static str> {
             "no cache: stored = { max_age = … } in a rule serves copies under overload only"
         }
         _ if is(&["proxy_ssl_"]) => "write tls into [origin] or the pool",
-        _ if is(&["fastcgi_", "uwsgi_", "scgi_", "grpc_", "memcached_"]) => {
-            "Tiergate speaks HTTP to servers: keep nginx behind it, or let the application speak HTTP"
-        }
+        _ if is(&["fastcgi_", "uwsgi_", "scgi_", "grpc_", "memcached_"]) => SPEAKS_HTTP,
         _ if is(&[
             "proxy_cookie_",
             "http2_",
@@ -225,6 +274,9 @@ pub(super) fn why(directive: &str) -> &'static str {
         }
         "try_files" => {
             "no file is looked for: what nginx refuses because there is none goes to the server"
+        }
+        "include" => {
+            "no file of this name is here, and what stands in it is not taken over: import nginx.conf itself, with all of its files beside it"
         }
         "root" => {
             "Tiergate serves no files: keep nginx behind it for these, as [origin] or a [[pool]]"

@@ -10,6 +10,7 @@ use super::inherited::Inherited;
 use super::listen::{Place, listeners};
 use super::names::{Names, heads};
 use super::reasons::{left_out, why};
+use super::served::{Named, goes_on};
 use std::collections::BTreeMap;
 
 /// What the servers become.
@@ -61,7 +62,7 @@ pub(super) fn servers(list: &[Directive], http: &mut Http, draft: &mut Draft) ->
     let outer = Inherited::default().within(list);
     let (single, own): (Vec<&Place>, Vec<&Place>) =
         found.places.iter().partition(|it| it.address != it.listener);
-    let mut here = Here { servers: &mut servers, http, draft };
+    let mut here = Here { servers: &mut servers, http, draft, named: Vec::new() };
     here.other_family(&own);
     // A connection to an address that has servers of its own comes to no others.
     for places in single.into_iter().map(|it| vec![it]).chain([own]) {
@@ -85,6 +86,7 @@ pub(super) fn servers(list: &[Directive], http: &mut Http, draft: &mut Draft) ->
             here.server(block, &conditions, &outer.within(&block.block));
         }
     }
+    drop(here);
     for place in &found.places {
         let nameless = place.servers.iter().find(|it| names[**it].is_empty);
         if let Some(index) = nameless.filter(|it| **it != place.default) {
@@ -99,9 +101,11 @@ pub(super) struct Here<'h> {
     pub(super) servers: &'h mut Servers,
     pub(super) http: &'h mut Http,
     pub(super) draft: &'h mut Draft,
+    /// The named locations of the server.
+    pub(super) named: Vec<Named<'h>>,
 }
 
-impl Here<'_> {
+impl<'h> Here<'h> {
     /// The conditions of connections to these places.
     fn at(&self, places: &[&Place], from: &From) -> Vec<Condition> {
         let mut conditions = Vec::new();
@@ -134,20 +138,30 @@ impl Here<'_> {
         }
     }
 
-    fn server(&mut self, block: &Directive, conditions: &[Condition], inherited: &Inherited<'_>) {
+    fn server(
+        &mut self,
+        block: &'h Directive,
+        conditions: &[Condition],
+        inherited: &Inherited<'h>,
+    ) {
+        self.named = Named::all(&block.block, inherited);
         for it in &block.block {
             match it.name.as_str() {
+                // Listed where the requests go on.
+                _ if goes_on(it).is_some() => {}
                 // For what no location takes, which is refused.
                 "try_files" => self.draft.note(&it.from, why("root")),
                 _ => left_out(it, self.draft),
             }
         }
         // In the server itself, `return` and `rewrite` come before any location.
-        let (outer, mut conditions) = (conditions, conditions.to_vec());
+        let mut conditions = conditions.to_vec();
         let Some(others) = self.rewritten(&block.block, &mut conditions) else {
             return self.keep_pools(&block.block);
         };
-        if !self.locations(&block.block, &conditions, inherited, &[]) {
+        if !self.locations(&block.block, &conditions, inherited, &[])
+            && !self.tried(block, &conditions, inherited)
+        {
             let mut rule = self.rule(&conditions);
             rule.remark(
                 "refuse",
@@ -156,8 +170,9 @@ impl Here<'_> {
             );
             self.servers.rules.push(rule);
         }
-        if let Some(answer) = others {
-            self.refused(answer, outer);
+        self.otherwise(&others);
+        for named in std::mem::take(&mut self.named) {
+            named.note(self);
         }
     }
 
