@@ -1,8 +1,14 @@
 //! A policy that is being made of another system's configuration: tables whose lines say where they come from, and what has no
 //! place in it. What the policy's own parser refuses is taken out and listed, so that whatever is written passes `tiergate check`.
 
+mod item;
+
 use crate::config::parse;
+use item::Without;
+pub(super) use item::{From, Item};
 use std::fmt::Write as _;
+use std::net::SocketAddr;
+use tiergate_core::plan::Spec;
 
 /// Most times that something is taken out before the import is given up.
 const ROUNDS_MAX: usize = 64;
@@ -35,185 +41,6 @@ pub struct Imported {
     pub notes: Vec<String>,
     /// How many of the notes say where the policy is less safe than the original.
     pub less_safe: usize,
-}
-
-/// Where something comes from: `nginx.conf:12: location /cart/`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct From {
-    pub(super) file: String,
-    pub(super) line: usize,
-    pub(super) text: String,
-}
-
-impl From {
-    /// A fault there.
-    pub(super) fn fault(&self, message: impl Into<String>) -> ImportFault {
-        ImportFault { file: self.file.clone(), line: self.line, message: message.into() }
-    }
-
-    /// As a comment.
-    pub(super) fn shown(&self) -> String {
-        match self.file.is_empty() {
-            true => one_line(&self.text),
-            false => one_line(&format!("{}:{}: {}", self.file, self.line, self.text)),
-        }
-    }
-}
-
-/// A table of the policy.
-#[derive(Clone, Debug)]
-pub(super) struct Item {
-    /// `[[rule]]`.
-    head: &'static str,
-    /// Keys with their values as TOML, and where they come from.
-    lines: Vec<(String, String)>,
-}
-
-impl Item {
-    pub(super) fn new(head: &'static str) -> Self {
-        Item { head, lines: Vec::new() }
-    }
-
-    /// Adds a key.
-    pub(super) fn key(&mut self, key: &str, value: impl std::fmt::Display, from: &From) {
-        self.lines.push((format!("{key} = {value}"), from.shown()));
-    }
-
-    /// Adds a key that follows from nothing in particular; `why` stands beside it.
-    pub(super) fn remark(&mut self, key: &str, value: impl std::fmt::Display, why: &str) {
-        self.lines.push((format!("{key} = {value}"), why.to_owned()));
-    }
-
-    /// Whether it has this key.
-    pub(super) fn has(&self, key: &str) -> bool {
-        self.lines.iter().any(|(line, _)| line.split(" = ").next() == Some(key))
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.lines.is_empty()
-    }
-
-    /// The key of a line.
-    fn key_at(&self, line: usize) -> &str {
-        self.lines[line].0.split(" = ").next().unwrap_or_default()
-    }
-
-    /// The value of a key, as TOML.
-    fn value(&self, key: &str) -> Option<&str> {
-        self.lines.iter().find_map(|(line, _)| line.strip_prefix(key)?.strip_prefix(" = "))
-    }
-
-    /// Whether requests that it lets pass are subject to a limit.
-    fn is_bounded(&self) -> bool {
-        let names = |key| self.value(key).is_some_and(|it| it.starts_with('"'));
-        names("police") || names("resource")
-    }
-
-    /// Takes listeners that are not there out of its condition. Whether it may match at all.
-    fn keep_listeners(&mut self, there: &[String]) -> bool {
-        let Some(at) = self.lines.iter().position(|(it, _)| it.starts_with("listener = ")) else {
-            return true;
-        };
-        let value = self.lines[at].0.split_once(" = ").map_or("", |(_, value)| value);
-        let named: Vec<String> = match serde_json::from_str(value) {
-            Ok(serde_json::Value::String(one)) => vec![one],
-            Ok(list) => serde_json::from_value(list).unwrap_or_default(),
-            Err(_) => return true,
-        };
-        let (kept, gone): (Vec<_>, Vec<_>) = named.into_iter().partition(|it| there.contains(it));
-        if !gone.is_empty() {
-            self.lines[at].0 = format!("listener = {}", listed(&kept));
-        }
-        !kept.is_empty()
-    }
-
-    /// What is taken out of it because of a fault in this line, and how the policy compares then.
-    fn without(&self, line: Option<usize>) -> (Compared, Without) {
-        let Some(line) = line.filter(|_| self.head != "[[listener]]") else {
-            let is_refusal = self.head == "[[rule]]" && (self.has("refuse") || self.has("pool"));
-            let compared = match (is_refusal || self.head == "[[policer]]", self.head) {
-                (true, _) => Compared::LessSafe,
-                (_, "[[listener]]") => Compared::Stricter,
-                _ => Compared::Otherwise,
-            };
-            return (compared, Without::Table);
-        };
-        let key = self.key_at(line);
-        if !self.head.starts_with("[[") {
-            let compared = match key {
-                "request_body_max" => Compared::LessSafe,
-                _ => Compared::Otherwise,
-            };
-            return (compared, Without::Line(line));
-        }
-        match (self.head, key) {
-            ("[[rule]]", "police") => (Compared::LessSafe, Without::Line(line)),
-            ("[[rule]]", "resource") => (Compared::LessSafe, Without::Line(line)),
-            ("[[rule]]", "refuse") if self.lines[line].0 == "refuse = 404" => {
-                (Compared::LessSafe, Without::Table)
-            }
-            ("[[rule]]", "refuse") => {
-                (Compared::Stricter, Without::Part(line, "refuse = 404".to_owned()))
-            }
-            ("[[rule]]", "pool" | "class" | "deadline") if self.has("refuse") => {
-                (Compared::Otherwise, Without::Line(line))
-            }
-            ("[[rule]]", _) if self.has("refuse") => {
-                let text = without_look_arounds(&self.lines[line].0);
-                let without = text.map(|text| Without::Part(line, text));
-                (Compared::Stricter, without.unwrap_or(Without::Line(line)))
-            }
-            ("[[rule]]", _) if self.is_bounded() => (Compared::LessSafe, Without::Table),
-            ("[[policer]]", _) => (Compared::LessSafe, Without::Table),
-            // The requests get to the pool of another rule, which may not be for them.
-            ("[[rule]]", _) if self.has("pool") => (Compared::LessSafe, Without::Table),
-            _ => (Compared::Otherwise, Without::Table),
-        }
-    }
-}
-
-/// What is taken out of a table.
-enum Without {
-    Line(usize),
-    /// The line becomes this one.
-    Part(usize, String),
-    Table,
-}
-
-/// A condition by a regular expression without its look-arounds, which matches more; if it has any.
-fn without_look_arounds(line: &str) -> Option<String> {
-    let expressions = line.strip_prefix("path_regex = ")?;
-    let mut value: serde_json::Value = serde_json::from_str(expressions).ok()?;
-    let texts = match &mut value {
-        serde_json::Value::Array(list) => list.iter_mut().collect(),
-        one => vec![one],
-    };
-    let mut any = false;
-    for text in texts {
-        let whole = text.as_str()?;
-        let mut left = String::new();
-        let (mut rest, mut depth) = (whole, 0usize);
-        while let Some(letter) = rest.chars().next() {
-            let begins = ["(?!", "(?=", "(?<!", "(?<="].iter().any(|it| rest.starts_with(it));
-            let len = match letter {
-                '\\' => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
-                _ => letter.len_utf8(),
-            };
-            if depth > 0 || begins {
-                depth = match letter {
-                    '(' => depth + 1,
-                    ')' => depth - 1,
-                    _ => depth,
-                };
-                any = true;
-            } else {
-                left.push_str(&rest[..len]);
-            }
-            rest = &rest[len..];
-        }
-        *text = left.into();
-    }
-    any.then(|| format!("path_regex = {value}"))
 }
 
 /// A policy in the making.
@@ -277,7 +104,10 @@ impl Draft {
     /// # Errors
     /// When nothing is left that makes one.
     pub(super) fn finish(mut self, file: &str) -> Result<Imported, ImportFault> {
+        self.bound_pools();
+        let mut first = None;
         for _ in 0..ROUNDS_MAX {
+            self.refuse_without_pools();
             self.notes.sort_by_key(|(compared, _)| *compared);
             let (text, owners) = self.written();
             let faults = match parse(&text, "the policy") {
@@ -295,12 +125,77 @@ impl Draft {
                     let message = format!("makes no policy: {}: {}", fault.key, fault.message);
                     return Err(ImportFault { file: file.to_owned(), line: 1, message });
                 };
+                first.get_or_insert_with(|| format!("{}: {}", fault.key, fault.message));
                 gone.push((item, line, fault.message));
             }
             self.leave_out(gone, file)?;
         }
-        let message = "makes no policy: too much of it is not valid here".to_owned();
+        let first = first.unwrap_or_default();
+        let message = format!("makes no policy: too much of it is not valid here, first {first}");
         Err(ImportFault { file: file.to_owned(), line: 1, message })
+    }
+
+    /// Leaves out the pools that are more than a policy can have.
+    fn bound_pools(&mut self) {
+        let most = Spec::POOLS_MAX;
+        let mut pools = 0;
+        let notes = &mut self.notes;
+        self.items.retain(|item| {
+            pools += usize::from(item.head == "[[pool]]");
+            let is_kept = item.head != "[[pool]]" || pools <= most;
+            if !is_kept {
+                let from = item.lines.first().map_or("", |(_, from)| from.as_str());
+                let note = format!("{from}: a policy has at most {most} pools beside that of [origin]: what leads there is refused");
+                notes.push((Compared::Stricter, one_line(&note)));
+            }
+            is_kept
+        });
+    }
+
+    /// Has rules refuse what is for a pool that is not there. Those stand before all others where an earlier rule would let it pass.
+    fn refuse_without_pools(&mut self) {
+        let pools = self.items.iter().filter(|it| it.head == "[[pool]]");
+        let there: Vec<String> = pools.filter_map(|it| it.text("name")).collect();
+        let is_gone = |item: &Item| {
+            item.text("pool").is_some_and(|it| it != "default" && !there.contains(&it))
+        };
+        self.items.retain(|it| it.head != "[[resource]]" || !is_gone(it));
+        let Some(mut first) = self.items.iter().position(|it| it.head == "[[rule]]") else {
+            return;
+        };
+        let mut is_let_pass = false;
+        for index in first..self.items.len() {
+            let item = &mut self.items[index];
+            if item.head != "[[rule]]" || !is_gone(item) {
+                is_let_pass |= item.has("class") && !item.has("pool") && !item.has("refuse");
+                continue;
+            }
+            item.refuse();
+            let from = item.lines.last().map_or("", |(_, from)| from.as_str());
+            let note = format!("{from}: its pool is not there: what leads to it is refused");
+            let note = (Compared::Stricter, one_line(&note));
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+            if is_let_pass {
+                let item = self.items.remove(index);
+                self.items.insert(first, item);
+                first += 1;
+            }
+        }
+    }
+
+    /// Whether another listener takes the connections of this one, if it is left out.
+    fn is_taken(&self, index: usize) -> bool {
+        let address = |it: &Item| -> Option<SocketAddr> { it.text("address")?.parse().ok() };
+        let Some(own) = address(&self.items[index]) else { return false };
+        self.items.iter().enumerate().any(|(at, it)| {
+            let takes = |it: SocketAddr| {
+                let is_all = it.ip().is_unspecified() && (it.is_ipv6() || own.is_ipv4());
+                it.port() == own.port() && (is_all || it == own)
+            };
+            at != index && it.head == "[[listener]]" && address(it).is_some_and(takes)
+        })
     }
 
     /// Takes out what the parser refused: of tables that are there once the line, of others the table; of a rule that refuses the condition,
@@ -317,6 +212,7 @@ impl Draft {
             if index == removed {
                 continue;
             }
+            let is_taken = self.items[index].head == "[[listener]]" && self.is_taken(index);
             let item = &mut self.items[index];
             // Of a listener that is left out: below.
             if item.head == "[[rule]]" && line.is_some_and(|it| item.key_at(it) == "listener") {
@@ -329,6 +225,8 @@ impl Draft {
                 return Err(ImportFault { file: file.to_owned(), line: 1, message });
             }
             let (compared, without) = item.without(line);
+            // The rules of what takes its connections decide about them.
+            let compared = if is_taken { Compared::LessSafe } else { compared };
             let done = match without {
                 Without::Line(line) => {
                     item.lines.remove(line);
@@ -471,6 +369,50 @@ mod tests {
         let policy = draft.finish("f").expect("one is valid").policy;
         assert!(policy.contains("listener = \"0.0.0.0:80\" # f:1: x\nrefuse = 404"), "{policy}");
         assert!(!policy.contains("refuse = 410"), "{policy}");
+    }
+
+    #[test]
+    fn what_a_listener_that_is_left_out_had_another_may_take() {
+        let from = From { file: "f".to_owned(), line: 1, text: "x".to_owned() };
+        let mut draft = Draft::new("f");
+        let mut add = |head, key: &str, value: &str| {
+            let mut item = Item::new(head);
+            item.key(key, value, &from);
+            draft.items.push(item);
+        };
+        add("[[listener]]", "address", "\"0.0.0.0:80\"");
+        add("[[listener]]", "address", "\"127.0.0.1:80\"");
+        add("[origin]", "servers", "[\"127.0.0.1:81\"]");
+        let made = draft.finish("f").expect("one is valid");
+        assert_eq!(made.less_safe, 1, "{}", made.policy);
+    }
+
+    #[test]
+    fn what_is_for_a_pool_that_is_not_there_is_refused() {
+        let from = From { file: "f".to_owned(), line: 1, text: "x".to_owned() };
+        let mut draft = Draft::new("f");
+        let mut add = |head, lines: &[(&str, &str)]| {
+            let mut item = Item::new(head);
+            lines.iter().for_each(|(key, value)| item.key(key, value, &from));
+            draft.items.push(item);
+        };
+        add("[origin]", &[("servers", "[\"127.0.0.1:81\"]")]);
+        for number in 0..40 {
+            let server = format!("[\"127.0.0.1:{}\"]", 1000 + number);
+            add("[[pool]]", &[("name", &format!("\"p{number}\"")), ("servers", &server)]);
+        }
+        add("[[class]]", &[("name", "\"default\"")]);
+        add("[[rule]]", &[("path", "\"/0\""), ("class", "\"default\""), ("pool", "\"p39\"")]);
+        add("[[rule]]", &[("class", "\"default\"")]);
+        add("[[rule]]", &[("path", "\"/1\""), ("pool", "\"p38\"")]);
+        add("[[rule]]", &[("path", "\"/2\""), ("pool", "\"p31\"")]);
+        let made = draft.finish("f").expect("what is left is valid");
+        let policy = &made.policy;
+        assert_eq!(policy.matches("[[pool]]").count(), 32, "{policy}");
+        let at = |text: &str| policy.find(text).unwrap_or_else(|| panic!("no {text} in\n{policy}"));
+        let refused = |path: &str| at(&format!("path = \"{path}\" # f:1: x\nrefuse = 404"));
+        assert!(refused("/0") > 0 && refused("/1") < at("[[rule]]\nclass"), "{policy}");
+        assert!(policy.contains("pool = \"p31\"") && made.less_safe == 0, "{policy}");
     }
 
     #[test]
