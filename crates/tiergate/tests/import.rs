@@ -3,10 +3,16 @@
 
 #[path = "import/by_hand.rs"]
 mod by_hand;
+#[path = "import/haproxy_places.rs"]
+mod haproxy_places;
+#[path = "import/haproxy_rates.rs"]
+mod haproxy_rates;
 #[path = "import/haproxy.rs"]
 mod haproxy_refusals;
 #[path = "import/nginx_layouts.rs"]
 mod nginx_layouts;
+#[path = "import/haproxy_servers.rs"]
+mod haproxy_servers;
 #[path = "import/nginx_refusals.rs"]
 mod nginx_refusals;
 #[path = "import/nginx_said.rs"]

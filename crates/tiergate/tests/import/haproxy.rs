@@ -424,3 +424,54 @@ fn header_lists_refuse_no_more_than_they_must() {
     lists(&made, STRICTER, "a list in a header is one value here");
     assert_eq!(made.less_safe, 0, "{:?}", made.notes);
 }
+
+/// Whether there is a host, or a server name, no rule asks; a path there always is.
+#[test]
+fn whether_something_is_there_is_not_forgotten() {
+    for lines in [
+        " http-request deny if { hdr(host) -m found } { path_beg /a }",
+        " http-request deny if { fhdr(host) -m found } { path_beg /a }",
+        " http-request deny unless !{ ssl_fc_sni -m found } !{ path_beg /a }",
+    ] {
+        let made = front(lines);
+        assert!(closed(&made, "/a"), "{lines}\n{}", made.policy);
+        lists(&made, STRICTER, "no condition of rules asks for it");
+    }
+    let made = front(" http-request deny if !{ req.hdr(host) -m found }");
+    assert!(closed(&made, "/"), "{}", made.policy);
+    lists(&made, STRICTER, "everything is refused");
+    let made = front(" http-request deny if { path -m found } { method GET }");
+    assert!(closed(&made, "/"), "{}", made.policy);
+    assert_eq!(made.notes, [""; 0], "{}", made.policy);
+    // A whole field has the host that the origin gets, too.
+    let made = front(" http-request deny if { req.fhdr(host) evil.test }");
+    assert!(made.policy.contains("host = \"evil.test\""), "{}", made.policy);
+}
+
+#[test]
+fn words_of_conditions_are_no_options() {
+    let made = front(
+        " http-request deny if { path_end status }\n http-request redirect code 301 location https://x.test/ if { path /old }\n \
+         http-request redirect location /y if { path /code } || { path_end code }",
+    );
+    assert!(made.policy.contains("refuse = 403"), "{}", made.policy);
+    for said in ["{ status = 301, redirect = \"https://x.test/\" }", "{ status = 302, redirect"] {
+        assert!(made.policy.contains(said), "{said}\n{}", made.policy);
+    }
+    assert_eq!(made.notes, [""; 0], "{}", made.policy);
+}
+
+#[test]
+fn masks_are_prefixes_and_conditions_name_their_acl() {
+    let made = front(" http-request deny unless { src 10.0.0.0/255.0.0.0 }");
+    assert!(made.policy.contains("client = \"10.0.0.0/8\""), "{}", made.policy);
+    assert_eq!(made.notes, [""; 0], "{}", made.policy);
+    let made = front(" http-request deny unless { src 10.0.0.0/255.0.255.0 }");
+    lists(&made, STRICTER, "a mask that is no prefix");
+    let made = front(
+        " acl near src not-an-address\n http-request deny if near { path /x }\n http-request deny if near { path /y }",
+    );
+    let notes = made.notes.join("\n");
+    assert_eq!(notes.matches("haproxy.cfg:3: acl near src not-an-address: ").count(), 1, "{notes}");
+    assert!(!notes.contains("haproxy.cfg:4:") && !notes.contains("haproxy.cfg:5:"), "{notes}");
+}

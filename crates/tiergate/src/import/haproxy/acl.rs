@@ -137,11 +137,16 @@ fn request(
     match (base, arguments) {
         ("src" | "dst", []) if by.is_none_or(|it| it == "ip") => {
             let key = if base == "src" { "client" } else { "destination" };
-            let mapped = values.iter().filter_map(|it| mapped(it));
-            let all: Vec<String> = values.iter().cloned().chain(mapped).collect();
+            let networks = values.iter().map(|it| with_prefix(it));
+            let networks: Vec<String> = networks.collect::<Result<_, _>>()?;
+            let mapped: Vec<String> = networks.iter().filter_map(|it| mapped(it)).collect();
+            let all: Vec<String> = networks.into_iter().chain(mapped).collect();
             Ok(Between::exact(Term::quoted(key, &all)))
         }
         ("method", []) if by.is_none_or(|it| it == "str") => method(values, flags.caseless),
+        // A path of `*` is none to HAProxy.
+        ("path", []) if by == Some("found") => Ok(Between::exact(Term::quoted("path", &["/*"]))),
+        ("ssl_fc_sni", []) if by == Some("found") => no_rule(),
         ("path", []) => path::asked(values, by.unwrap_or("str"), flags.caseless),
         // Another form of the target begins otherwise, and the rest of the URL has the query.
         ("url", [])
@@ -156,8 +161,8 @@ fn request(
             Err("the URL has the query, and rules see path and parameters one by one".to_owned())
         }
         ("ssl_fc_sni", []) => texts::host("sni", values, by.unwrap_or("str")),
-        ("hdr", [host, occurrence @ ..])
-            if host.eq_ignore_ascii_case("host") && occurrence.len() < 2 =>
+        ("hdr" | "fhdr", [host, occurrence @ ..])
+            if host.eq_ignore_ascii_case("host") && occurrence.len() < 2 && by != Some("found") =>
         {
             texts::host("host", values, by.unwrap_or("str"))
         }
@@ -177,6 +182,18 @@ fn request(
             texts::parameter(parameter, values, &Way { by, ..*flags })
         }
         _ => no_rule(),
+    }
+}
+
+/// A network with its mask as a prefix: `10.0.0.0/255.0.0.0` is `10.0.0.0/8`.
+fn with_prefix(text: &str) -> Result<String, String> {
+    let mask = |it: &str| it.parse::<std::net::Ipv4Addr>().ok().map(u32::from);
+    match text.split_once('/').map(|(address, it)| (address, mask(it))) {
+        Some((address, Some(mask))) if mask.leading_ones() + mask.trailing_zeros() >= 32 => {
+            Ok(format!("{address}/{}", mask.leading_ones()))
+        }
+        Some((_, Some(_))) => Err("a mask that is no prefix".to_owned()),
+        _ => Ok(text.to_owned()),
     }
 }
 

@@ -1,18 +1,28 @@
 //! Conditions between which lies what HAProxy asks: see [`super::acl`].
 
-use super::super::draft::quoted;
+use super::super::draft::{From, quoted};
 
 /// A condition that a rule can have.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Term {
     pub(super) key: String,
     /// As TOML; one is enough.
     pub(super) values: Vec<String>,
+    /// The line of its ACL, which has no part in what it means.
+    pub(super) from: Option<From>,
 }
+
+impl PartialEq for Term {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.key, &self.values) == (&other.key, &other.values)
+    }
+}
+
+impl Eq for Term {}
 
 impl Term {
     pub(super) fn new(key: impl Into<String>, values: Vec<String>) -> Self {
-        Term { key: key.into(), values }
+        Term { key: key.into(), values, from: None }
     }
 
     pub(super) fn quoted(key: &str, values: &[impl AsRef<str>]) -> Self {
@@ -28,10 +38,19 @@ pub(super) enum Bound {
 }
 
 impl Bound {
-    /// One of these values; without any, never.
-    pub(super) fn of(key: &str, values: Vec<String>) -> Self {
+    /// One of these values, as a condition that holds whenever HAProxy's does: without any, always.
+    pub(super) fn wide(key: &str, values: Vec<String>) -> Self {
+        Bound::of(key, values, true)
+    }
+
+    /// One of these values, as a condition that holds only when HAProxy's does: without any, never.
+    pub(super) fn narrow(key: &str, values: Vec<String>) -> Self {
+        Bound::of(key, values, false)
+    }
+
+    fn of(key: &str, values: Vec<String>, without: bool) -> Self {
         match values.is_empty() {
-            true => Bound::Always(false),
+            true => Bound::Always(without),
             false => Bound::Term(Term::new(key, values)),
         }
     }
@@ -58,6 +77,16 @@ impl Between {
             why: None,
             open: None,
         }
+    }
+
+    /// With the line of its ACL.
+    pub(super) fn said_by(mut self, from: &From) -> Self {
+        for bound in [&mut self.wide, &mut self.narrow] {
+            if let Bound::Term(term) = bound {
+                term.from = Some(from.clone());
+            }
+        }
+        self
     }
 
     pub(super) fn always(always: bool) -> Self {

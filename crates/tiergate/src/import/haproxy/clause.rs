@@ -19,6 +19,8 @@ pub(super) struct Reading {
     pub(super) tls: (Vec<String>, bool),
     /// Whether clients may have IPv6 addresses.
     pub(super) ipv6: bool,
+    /// Whether the lines are the section's own, and not those of its `defaults`.
+    pub(super) is_own: bool,
 }
 
 /// Which condition of rules is meant, where none is the same as HAProxy's.

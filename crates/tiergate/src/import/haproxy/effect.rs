@@ -33,6 +33,8 @@ pub(super) fn effect(line: &Line) -> Effect {
         "acl"
         | "bind"
         | "server"
+        | "server-template"
+        | "default-server"
         | "default_backend"
         | "timeout"
         | "maxconn"
@@ -93,10 +95,7 @@ pub(super) fn effect(line: &Line) -> Effect {
         "cookie" | "stick" | "persist" | "force-persist" | "ignore-persist" => Otherwise(
             "no stickiness to servers: each request goes to the server with the fewest in progress; keep sessions where all servers find them",
         ),
-        "default-server" if line.words.iter().any(|it| it == "ssl") => Opens(
-            "TLS to servers is not taken over, and the policy sends plain HTTP: add tls = true to [origin] or the pool",
-        ),
-        "default-server" | "http-reuse" | "fullconn" => Otherwise(
+        "http-reuse" | "fullconn" => Otherwise(
             "requests go to the server with the fewest in progress, over kept connections: leave it out",
         ),
         _ => Opens(UNKNOWN),

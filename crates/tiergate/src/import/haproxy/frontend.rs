@@ -1,101 +1,151 @@
 //! `frontend` and `listen`: their rules.
 
 use super::super::draft::{Draft, From, Item, quoted};
-use super::acl::{Rate, acl};
+use super::acl::{Asked, acl};
 use super::backend::{Closed, closed};
 use super::between::Term;
-use super::bind::binds;
 use super::clause::{Acls, Clause, Reading, Side, condition};
 use super::effect::{Effect, effect};
 use super::grammar::{Line, Section};
-use super::made::{Made, Table, class_name};
+use super::made::{Made, TOO_MANY, class_name};
+use super::places::Place;
+use super::rates::Rates;
 use super::rules::{Decision, compiled};
 use super::values::as_text;
 use std::collections::BTreeMap;
 
-/// Adds a section's listeners and rules.
-pub(super) fn read(section: &Section, all: &[Section], made: &mut Made, draft: &mut Draft) {
+/// Adds the rules of the section of this number.
+pub(super) fn read(index: usize, all: &[Section], made: &mut Made, draft: &mut Draft) {
+    let section = &all[index];
     if section.is_disabled() {
         return draft.note(&section.from, "is disabled, so it is not written");
     }
-    let (addresses, secure) = binds(section, made, draft);
-    if addresses.is_empty() {
+    let places: Vec<Place> = made.places.of(index).cloned().collect();
+    if places.is_empty() {
         return draft.stricter(
             &section.from,
             "has no address that could be taken over, so it is not written: write bind",
         );
     }
-    let default = section.all_lines().rfind(|it| it.word(0) == "default_backend");
-    let default = match default {
-        Some(line) => Some(line.word(1)),
-        None => section.is_back().then_some(section.name.as_str()),
-    };
-    let front = Front { section, all };
-    let shut = default.and_then(|it| front.closed(it));
-    // It is the default pool, whatever is named before it.
-    let pool = default.filter(|_| !shut.as_ref().is_some_and(Closed::is_dead));
-    let pool = pool.map(|it| made.pool(it));
-    let mut lists = Lists::default();
-    // The ACLs of `defaults` are known there alone, and those of the section in itself.
-    for lines in [&section.inherited, &section.lines] {
-        let mut acls = Acls::new();
-        for line in lines.iter().filter(|it| it.word(0) == "acl") {
-            let asked = acl(line.words.get(2..).unwrap_or_default());
-            acls.entry(line.word(1).to_owned()).or_default().push(asked);
+    let (single, own): (Vec<Place>, Vec<Place>) = places.into_iter().partition(Place::is_single);
+    let front = Front { section, all, port: made.places.port() };
+    for place in single {
+        if place.is_closed {
+            made.close(&place, &place.address.ip().to_string());
+            continue;
         }
-        let tls = (secure.clone(), secure.len() == addresses.len());
-        let ipv6 = addresses.iter().any(|it| it.starts_with('['));
-        let reading = Reading { acls, tls, ipv6 };
-        for line in lines {
-            lists.line(line, &front, &reading, made, draft);
-        }
+        let rules = front.rules(&[place], made, draft);
+        made.singles.extend(rules);
     }
-    let end = as_text(&section.from, "all other requests");
-    // A later priority replaces an earlier one.
-    lists.classes.reverse();
-    lists.classes.push(decision(vec![("class", quoted("default"))], &end));
-    let refusal = match &shut {
-        _ if default.is_none() => Some((as_text(&section.from, "no default_backend"), "503")),
-        Some(shut) => {
-            shut.list(draft);
-            Some((end.clone(), shut.status))
-        }
-        None => None,
-    };
-    match refusal {
-        None => lists.refused.append(&mut lists.classes),
-        Some((from, status)) => {
-            lists.refused.extend(lists.routed_classes());
-            lists.refused.push(decision(vec![("refuse", status.to_owned())], &from));
-        }
+    if !own.is_empty() {
+        let rules = front.rules(&own, made, draft);
+        made.rules.extend(rules);
     }
-    if let Some(pool) = pool {
-        lists.pools.push(decision(vec![("pool", quoted(&pool))], &end));
-    }
-    lists.sort_policers(draft);
-    lists.policers.push(decision(vec![("police", "false".to_owned())], &end));
-    let listener = Term::new("listener", addresses.iter().map(|it| quoted(it)).collect());
-    let base = vec![(listener, section.from.clone())];
-    let (mut less, mut more) = (Vec::new(), Vec::new());
-    for list in [&lists.refused, &lists.pools, &lists.policers] {
-        let mut lost = |from: &From, why: &str| less.push((from.clone(), why.to_owned()));
-        let mut stricter = |from: &From, why: &str| more.push((from.clone(), why.to_owned()));
-        made.rules.extend(compiled(list, &base, &mut lost, &mut stricter));
-    }
-    less.iter().for_each(|(from, why)| draft.less_safe(from, why));
-    more.iter().for_each(|(from, why)| draft.stricter(from, why));
 }
 
 /// A frontend among all sections.
 struct Front<'s> {
     section: &'s Section,
     all: &'s [Section],
+    /// The port of all listeners, if they have the same.
+    port: Option<u16>,
 }
 
 impl<'s> Front<'s> {
     /// Whether all that it sends to a backend is refused.
     fn closed(&self, name: &str) -> Option<Closed<'s>> {
-        closed(super::backend(self.all, name)?, self.section)
+        closed(super::backend(self.all, name)?, self.section, self.port)
+    }
+
+    /// The rules of what comes to these places: several of listeners of their own, or one whose connections another listener takes.
+    fn rules(&self, places: &[Place], made: &mut Made, draft: &mut Draft) -> Vec<Item> {
+        let section = self.section;
+        let default = section.all_lines().rfind(|it| it.word(0) == "default_backend");
+        let default = match default {
+            Some(line) => Some(line.word(1)),
+            None => section.is_back().then_some(section.name.as_str()),
+        };
+        let shut = default.and_then(|it| self.closed(it));
+        // It is the default pool, whatever is named before it.
+        let live = default.filter(|_| shut.as_ref().is_none_or(|it| it.has_pool));
+        let pool = live.and_then(|it| made.pool(it));
+        let mut lists = Lists { rates: Rates::new(&section.name), ..Lists::default() };
+        let read = self.readings(places);
+        for (lines, reading) in &read {
+            lines
+                .iter()
+                .filter(|it| effect(it) == Effect::Tracks)
+                .for_each(|it| lists.rates.track(it, reading, draft));
+        }
+        for (lines, reading) in &read {
+            lines.iter().for_each(|it| lists.line(it, self, reading, made, draft));
+        }
+        let end = as_text(&section.from, "all other requests");
+        // A later priority replaces an earlier one.
+        lists.classes.reverse();
+        lists.classes.push(decision(vec![("class", quoted("default"))], &end));
+        let refusal = match &shut {
+            _ if default.is_none() => Some((as_text(&section.from, "no default_backend"), "503")),
+            Some(shut) => {
+                shut.list(draft);
+                Some((end.clone(), shut.status))
+            }
+            None if pool.is_none() => {
+                draft.stricter(&section.from, TOO_MANY);
+                Some((end.clone(), "404"))
+            }
+            None => None,
+        };
+        match refusal {
+            None => lists.refused.append(&mut lists.classes),
+            Some((from, status)) => {
+                lists.refused.extend(lists.routed_classes());
+                lists.refused.push(decision(vec![("refuse", status.to_owned())], &from));
+            }
+        }
+        if let Some(pool) = pool {
+            lists.pools.push(decision(vec![("pool", quoted(&pool))], &end));
+        }
+        let mut policers = std::mem::take(&mut lists.rates).sorted(draft);
+        policers.push(decision(vec![("police", "false".to_owned())], &end));
+        let listeners = places.iter().map(|it| quoted(&it.listener.to_string())).collect();
+        let base = vec![(Term::new("listener", listeners), section.from.clone())];
+        let context = match places {
+            [one] if one.is_single() => {
+                vec![Term::quoted("destination", &[one.address.ip().to_string()])]
+            }
+            _ => Vec::new(),
+        };
+        let (mut less, mut more, mut rules) = (Vec::new(), Vec::new(), Vec::new());
+        for list in [&lists.refused, &lists.pools, &policers] {
+            let mut lost = |from: &From, why: &str| less.push((from.clone(), why.to_owned()));
+            let mut stricter = |from: &From, why: &str| more.push((from.clone(), why.to_owned()));
+            rules.extend(compiled(list, &base, &context, &mut lost, &mut stricter));
+        }
+        less.iter().for_each(|(from, why)| draft.less_safe(from, why));
+        more.iter().for_each(|(from, why)| draft.stricter(from, why));
+        rules
+    }
+
+    /// The lines with what their conditions are read with: the ACLs of `defaults` are known there alone, and those of the section in itself.
+    fn readings(&self, places: &[Place]) -> Vec<(&'s [Line], Reading)> {
+        let secure: Vec<String> =
+            places.iter().filter(|it| it.tls.is_some()).map(|it| it.listener.to_string()).collect();
+        let reading = |lines: &'s [Line], is_own| {
+            let mut acls = Acls::new();
+            for line in lines.iter().filter(|it| it.word(0) == "acl") {
+                let asked = match acl(line.words.get(2..).unwrap_or_default()) {
+                    Asked::Request(between) => Asked::Request(between.said_by(&line.from)),
+                    other => other,
+                };
+                acls.entry(line.word(1).to_owned()).or_default().push(asked);
+            }
+            let tls = (secure.clone(), secure.len() == places.len());
+            let ipv6 = places.iter().any(|it| it.address.is_ipv6());
+            (lines, Reading { acls, tls, ipv6, is_own })
+        };
+        let section = self.section;
+        vec![reading(&section.inherited, false), reading(&section.lines, true)]
     }
 }
 
@@ -110,13 +160,9 @@ struct Lists {
     refused: Vec<Decision>,
     classes: Vec<Decision>,
     pools: Vec<Decision>,
-    policers: Vec<Decision>,
-    /// Requests in the time of each policer, as requests and seconds, in the order of `policers`.
-    rates: Vec<(u64, u64)>,
+    rates: Rates,
     /// What is let pass before refusals, by the ruleset, which alone it ends.
     accepted: BTreeMap<String, Vec<Clause>>,
-    /// By counter, what `track-sc` counts by, and its table.
-    tracked: BTreeMap<String, (String, String)>,
 }
 
 /// The ruleset of a line: `http-request`, `connection`, …
@@ -139,16 +185,10 @@ impl Lists {
             Effect::Opens(why) => draft.less_safe(&line.from, why),
             Effect::Routes => self.routed(line, front, reading, made, draft),
             Effect::Redirects => self.redirected(line, reading, draft),
-            Effect::Refuses => self.denied(line, front, reading, made, draft),
+            Effect::Refuses => self.denied(line, reading, made, draft),
             Effect::Exempts => self.exempt(line, reading, draft),
-            Effect::Tracks => {
-                let at = line.words.iter().position(|it| it.contains("track-sc")).unwrap_or(0);
-                let counter = line.word(at).split("track-sc").nth(1).unwrap_or_default();
-                let counter = counter.trim_matches(['(', ')']).to_owned();
-                let table = line.after("table").unwrap_or_default().to_owned();
-                // The first that holds counts, and whether it does is not asked here.
-                self.tracked.entry(counter).or_insert((line.word(at + 1).to_owned(), table));
-            }
+            // Before all others.
+            Effect::Tracks => {}
             Effect::Ranks => self.ranked(line, reading, made, draft),
         }
     }
@@ -170,15 +210,19 @@ impl Lists {
             draft.less_safe(&line.from, &format!("{}: other requests get to this backend than in HAProxy, and to those behind it", read.reasons()));
         }
         let shut = front.closed(backend);
-        if let Some(shut) = &shut {
-            // By the load, it is for some requests only, and listed.
-            if let Ok(read) = condition(line, reading, Side::Wide) {
+        let has_pool = shut.as_ref().is_none_or(|it| it.has_pool);
+        let pool = if has_pool { made.pool(backend) } else { None };
+        // By the load, it is for some requests only, and listed.
+        if let Ok(wide) = condition(line, reading, Side::Wide) {
+            if let Some(shut) = &shut {
                 shut.list(draft);
-                self.refuse(&read.clauses, shut.status, line);
+                self.refuse(&wide.clauses, shut.status, line);
+            } else if pool.is_none() {
+                draft.stricter(&line.from, TOO_MANY);
+                self.refuse(&wide.clauses, "404", line);
             }
         }
-        if !shut.as_ref().is_some_and(Closed::is_dead) {
-            let pool = made.pool(backend);
+        if let Some(pool) = pool {
             add(&mut self.pools, &read.clauses, vec![("pool", quoted(&pool))], line);
         }
     }
@@ -228,27 +272,6 @@ impl Lists {
         self.accepted.entry(ruleset(line).to_owned()).or_default().extend(read.clauses);
     }
 
-    /// The lowest rates first, as HAProxy refuses what is over any rate, and a rule has one.
-    fn sort_policers(&mut self, draft: &mut Draft) {
-        let mut order: Vec<usize> = (0..self.policers.len()).collect();
-        let (rates, policers) = (&self.rates, &self.policers);
-        order.sort_by(|a, b| {
-            let ((a, in_a), (b, in_b)) = (rates[*a], rates[*b]);
-            let less = u128::from(a) * u128::from(in_b);
-            less.cmp(&(u128::from(b) * u128::from(in_a)))
-        });
-        let whole = order.iter().position(|it| policers[*it].clause.is_empty());
-        for it in whole.map_or(&[][..], |whole| &order[whole + 1..]) {
-            draft.less_safe(&policers[*it].from, "a lower rate of all requests comes before it, so this one, with its other burst, never counts: write police in their class");
-        }
-        if policers.windows(2).any(|it| it[0].keys != it[1].keys) {
-            for it in order.iter().skip(1) {
-                draft.less_safe(&policers[*it].from, "each request counts for one rate, the lowest, and not for this one beside it: write police in their class, which holds beside the rule's");
-            }
-        }
-        self.policers = order.into_iter().map(|it| policers[it].clone()).collect();
-    }
-
     /// Refuses what one of the clauses holds of.
     fn refuse(&mut self, clauses: &[Clause], status: &str, line: &Line) {
         add(&mut self.refused, clauses, vec![("refuse", status.to_owned())], line);
@@ -285,14 +308,7 @@ impl Lists {
         Some((clauses, read.why.is_empty()))
     }
 
-    fn denied(
-        &mut self,
-        line: &Line,
-        front: &Front<'_>,
-        reading: &Reading,
-        made: &mut Made,
-        draft: &mut Draft,
-    ) {
+    fn denied(&mut self, line: &Line, reading: &Reading, made: &mut Made, draft: &mut Draft) {
         let default = match line.word(1) {
             "return" => "200",
             "auth" => "404",
@@ -313,66 +329,25 @@ impl Lists {
         for clause in clauses {
             match clause.rate.clone() {
                 None => self.refuse(&[clause], status, line),
-                Some(rate) => self.policed(clause, &rate, line, front, made, draft),
+                Some(rate) => self.rates.refuse(&clause, &rate, line, reading, made, draft),
             }
         }
     }
 
-    /// A refusal by a client's rate.
-    fn policed(
-        &mut self,
-        clause: Clause,
-        asked: &Rate,
-        line: &Line,
-        front: &Front<'_>,
-        made: &mut Made,
-        draft: &mut Draft,
-    ) {
-        let tracked = self.tracked.get(&asked.counter).cloned();
-        let (key, table) = tracked.unwrap_or(("src".to_owned(), String::new()));
-        if key != "src" {
-            draft.less_safe(&line.from, &format!("HAProxy counts by {key}, and here each client's address is counted: write flow = … in the rule"));
-        }
-        let table = if asked.table.is_empty() { table } else { asked.table.clone() };
-        let table = if table.is_empty() { front.section.name.clone() } else { table };
-        let Some(Table { seconds, from }) = made.tables.get(&table).cloned() else {
-            return draft.less_safe(
-                &line.from,
-                "no stick-table that is known here stores http_req_rate: nothing is refused by it",
-            );
-        };
-        let number = asked.number;
-        let policer = format!("over-{number}-in-{seconds}s");
-        if !made.known.contains(&policer) {
-            made.known.push(policer.clone());
-            let mut item = Item::new("[[policer]]");
-            item.key("name", quoted(&policer), &line.from);
-            item.key("rate", quoted(&rate(number, seconds)), &from);
-            item.key("burst", number.max(1), &line.from);
-            item.key("per", quoted("flow"), &from);
-            made.policers.push(item);
-        }
-        draft.less_safe(&line.from, "HAProxy counts all requests that it tracks, also those that it refuses, so that a client that goes on stays refused; here a client over its rate gets 429, and goes on getting its rate of what this line asks: for more, refusal.block");
-        let keys = vec![("police".to_owned(), quoted(&policer))];
-        self.rates.push((number, seconds.max(1)));
-        self.policers.push(Decision { clause: clause.terms, keys, from: line.from.clone() });
-    }
-
     fn redirected(&mut self, line: &Line, reading: &Reading, draft: &mut Draft) {
-        let at = if line.word(0) == "redirect" { 1 } else { 2 };
-        let (kind, target) = (line.word(at), line.word(at + 1));
+        let is_other = ["prefix", "scheme"].iter().any(|it| line.after(it).is_some());
+        let target = line.after("location").filter(|it| !is_other && !it.contains('%'));
         let Some((clauses, is_exact)) = self.refused(line, reading, draft) else { return };
-        let is_fixed = kind == "location" && !target.contains('%');
-        if !is_fixed {
+        if target.is_none() {
             draft.stricter(
                 &line.from,
                 "redirects to addresses made of the request: refused until the origin sends them",
             );
         }
         // Where more is refused, it is not sent to where it was not to go.
-        let refuse = match is_fixed && is_exact {
-            false => "404".to_owned(),
-            true => {
+        let refuse = match target.filter(|_| is_exact) {
+            None => "404".to_owned(),
+            Some(target) => {
                 let code = line
                     .after("code")
                     .filter(|it| ["301", "302", "303", "307", "308"].contains(it))
@@ -400,18 +375,5 @@ fn add(list: &mut Vec<Decision>, clauses: &[Clause], keys: Vec<(&str, String)>, 
     for clause in clauses {
         let clause = clause.terms.clone();
         list.push(Decision { clause, ..decision(keys.clone(), &line.from) });
-    }
-}
-
-/// A number in a time as a rate.
-fn rate(number: u64, seconds: u64) -> String {
-    let seconds = seconds.max(1);
-    let of =
-        |unit: u64| number.checked_mul(unit).filter(|it| it % seconds == 0).map(|it| it / seconds);
-    match (of(1), of(60), of(3600)) {
-        (Some(it), ..) => format!("{it}/s"),
-        (_, Some(it), _) => format!("{it}/m"),
-        (.., Some(it)) => format!("{it}/h"),
-        _ => format!("{}/h", number.saturating_mul(3600) / seconds),
     }
 }

@@ -21,10 +21,11 @@ impl Line {
         self.words.get(index).map_or("", String::as_str)
     }
 
-    /// The word behind another one.
+    /// The word behind another one, before the line's condition.
     pub(super) fn after(&self, word: &str) -> Option<&str> {
-        let place = self.words.iter().position(|it| it == word)?;
-        self.words.get(place + 1).map(String::as_str)
+        let mut words = self.words.iter().take_while(|it| *it != "if" && *it != "unless");
+        words.find(|it| *it == word)?;
+        words.next().map(String::as_str)
     }
 }
 

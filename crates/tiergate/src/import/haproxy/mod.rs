@@ -10,8 +10,12 @@ mod effect;
 mod frontend;
 mod grammar;
 mod made;
+mod options;
 mod path;
+mod places;
+mod rates;
 mod rules;
+mod servers;
 mod texts;
 mod values;
 
@@ -45,13 +49,16 @@ pub fn policy(
     for section in sections.iter().filter(|it| it.is_proxy()) {
         made.table(section);
     }
-    for section in sections.iter().filter(|it| it.is_front()) {
-        frontend::read(section, &sections, &mut made, &mut draft);
+    made.places = places::Places::read(&sections, &mut draft);
+    made.close_v4();
+    for (index, _) in sections.iter().enumerate().filter(|(_, it)| it.is_front()) {
+        frontend::read(index, &sections, &mut made, &mut draft);
     }
+    let port = made.places.port();
     let mut pools = Vec::new();
     for (used, called) in made.used.clone() {
         match backend(&sections, &used) {
-            Some(section) => pools.push(backend::pool(section, &called, &mut draft)),
+            Some(section) => pools.push(backend::pool(section, &called, port, &mut draft)),
             None => {
                 let message = format!("no backend is called {used:?}");
                 return Err(ImportFault { file: file.to_owned(), line: 1, message });
@@ -63,11 +70,12 @@ pub fn policy(
             "has no frontend with a backend, and so no server that Tiergate could protect";
         return Err(ImportFault { file: file.to_owned(), line: 1, message: message.to_owned() });
     }
-    draft.items.extend(made.listeners());
+    draft.items.extend(made.places.listeners());
     draft.items.extend(pools);
     draft.items.extend(made.classes());
     draft.items.extend(std::mem::take(&mut made.policers));
     draft.items.extend([timeouts, limits].into_iter().filter(|item| !item.is_empty()));
+    draft.items.extend(made.singles);
     draft.items.extend(made.rules);
     draft.finish(file)
 }

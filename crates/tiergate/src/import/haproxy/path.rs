@@ -54,7 +54,12 @@ pub(super) fn asked(values: &[String], way: &str, caseless: bool) -> Result<Betw
         is_exact &= found == text && text.chars().all(is_plain);
     }
     let why = (!is_exact).then(|| "rules see the path decoded".to_owned());
-    Ok(Between { wide: Bound::of(key, wide), narrow: Bound::of(key, narrow), why, open: None })
+    Ok(Between {
+        wide: Bound::wide(key, wide),
+        narrow: Bound::narrow(key, narrow),
+        why,
+        open: None,
+    })
 }
 
 /// The patterns, or with `caseless` the expressions, of a text, as TOML.

@@ -15,16 +15,17 @@ pub(super) struct Decision {
     pub(super) from: From,
 }
 
-/// Rules of which the first that matches says the same as the list, of which the last entry has no conditions. What cannot be said is handed
-/// to `lost`; what refuses more than it should to `stricter`.
+/// Rules of which the first that matches says the same as the list, of which the last entry has no conditions. All have the conditions of `base`,
+/// unless they say more of the same, and those of `context` beside their own. What cannot be said is handed to `lost`; what refuses more than it should to `stricter`.
 pub(super) fn compiled(
     list: &[Decision],
     base: &[(Term, From)],
+    context: &[Term],
     lost: &mut dyn FnMut(&From, &str),
     stricter: &mut dyn FnMut(&From, &str),
 ) -> Vec<Item> {
     let mut compiling = Compiling { rules: Vec::new(), base, lost, stricter };
-    compiling.within(&[], list);
+    compiling.within(context, list);
     compiling.rules
 }
 
@@ -110,7 +111,7 @@ impl Compiling<'_> {
             rule.key(&term.key, joined(&term.values), from);
         }
         for term in terms {
-            rule.key(&term.key, joined(&term.values), &it.from);
+            rule.key(&term.key, joined(&term.values), term.from.as_ref().unwrap_or(&it.from));
         }
         for (key, value) in &it.keys {
             rule.key(key, value, &it.from);
@@ -131,7 +132,7 @@ fn both(terms: &mut Vec<Term>, further: &Term) -> Option<bool> {
     match intersected(terms, further) {
         None if further.key == "path" && terms.iter().all(|it| it.key != "path_regex") => {
             let values = further.values.iter().map(|it| expression(it)).collect::<Option<_>>()?;
-            terms.push(Term { key: "path_regex".to_owned(), values });
+            terms.push(Term { key: "path_regex".to_owned(), values, from: further.from.clone() });
             Some(true)
         }
         both => both,

@@ -84,10 +84,10 @@ pub(super) fn host(key: &str, values: &[String], by: &str) -> Result<Between, St
         }
     }
     let anywhere = matches!(by, "dom" | "end") && !is_exact;
-    let wide = if anywhere { Bound::Always(true) } else { Bound::of(key, wide) };
+    let wide = if anywhere { Bound::Always(true) } else { Bound::wide(key, wide) };
     let why = (!is_exact).then(|| format!("{by}: not of {key} alone, which has no port"));
     let open = "rules compare hosts without port, case and final dot, so this holds of example.com:8080, too";
-    Ok(Between { wide, narrow: Bound::of(key, narrow), why, open: Some(open) })
+    Ok(Between { wide, narrow: Bound::narrow(key, narrow), why, open: Some(open) })
 }
 
 /// Fields that rules see only if a `trusted` peer has sent them.
@@ -127,7 +127,8 @@ pub(super) fn header(
 /// The same for a field that both see.
 fn seen(field: &str, values: &[String], full: bool, way: &Way<'_>) -> Result<Between, String> {
     let field = field.to_ascii_lowercase();
-    if field.is_empty() || field == "cookie" {
+    // The client's own field is not always the host that the origin gets.
+    if field.is_empty() || field == "cookie" || field == "host" {
         return Err("no condition of rules asks for it".to_owned());
     }
     if is_hidden(&field) {
@@ -161,7 +162,12 @@ fn seen(field: &str, values: &[String], full: bool, way: &Way<'_>) -> Result<Bet
     let whole: Vec<String> = values.iter().filter(is_whole).cloned().collect();
     let narrow = patterns(&whole, by)?;
     let why = Some("a list in a header is one value here, with any white space".to_owned());
-    Ok(Between { wide: Bound::of(&key, wide), narrow: Bound::of(&key, narrow), why, open: None })
+    Ok(Between {
+        wide: Bound::wide(&key, wide),
+        narrow: Bound::narrow(&key, narrow),
+        why,
+        open: None,
+    })
 }
 
 /// The values of a cookie. HAProxy ends them at commas, too, and not within quotes.
@@ -179,8 +185,8 @@ pub(super) fn cookie(name: &str, values: &[String], way: &Way<'_>) -> Result<Bet
         _ => return Err(format!("{by}: HAProxy reads cookies otherwise")),
     };
     Ok(Between {
-        wide: Bound::of("header.\"cookie\"", within),
-        narrow: Bound::of(&format!("cookie.{}", quoted(name)), narrow),
+        wide: Bound::wide("header.\"cookie\"", within),
+        narrow: Bound::narrow(&format!("cookie.{}", quoted(name)), narrow),
         why: Some(
             "HAProxy ends cookies at commas, too, so all that have these texts count".to_owned(),
         ),
@@ -200,7 +206,7 @@ pub(super) fn parameter(name: &str, values: &[String], way: &Way<'_>) -> Result<
     };
     Ok(Between {
         wide: Bound::Always(true),
-        narrow: Bound::of(&format!("query.{}", quoted(name)), narrow),
+        narrow: Bound::narrow(&format!("query.{}", quoted(name)), narrow),
         why: Some("HAProxy ends parameters at `;`, too".to_owned()),
         open: Some("rules decode parameters, and see all of a name"),
     })

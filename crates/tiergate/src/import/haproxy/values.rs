@@ -15,16 +15,16 @@ pub(super) fn time(text: &str) -> Option<String> {
     }
 }
 
-/// The seconds of a time.
-pub(super) fn seconds(text: &str) -> Option<u64> {
+/// The milliseconds of a time.
+pub(super) fn milliseconds(text: &str) -> Option<u64> {
     let time = time(text)?;
     let digits = time.find(|it: char| !it.is_ascii_digit())?;
     let number: u64 = time[..digits].parse().ok()?;
     let factor = match &time[digits..] {
-        "ms" => return Some(number / 1000).filter(|it| *it > 0),
-        "m" => 60,
-        "h" => 3600,
-        _ => 1,
+        "ms" => 1,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => 1_000,
     };
     number.checked_mul(factor)
 }
