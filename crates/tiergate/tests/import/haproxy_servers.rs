@@ -37,7 +37,11 @@ fn addresses_are_those_that_haproxy_takes() {
     .expect("it maps");
     assert!(refuses(&made, "192.0.2.1", "x", "GET /c"), "{}", made.policy);
     assert!(!refuses(&made, "192.0.2.1", "x", "GET /"), "{}", made.policy);
-    lists(&made, STRICTER, "backend c: has no server that could be taken over");
+    lists(
+        &made,
+        STRICTER,
+        "server t abns@x: must be an address or a name, with a port: the backend has no server",
+    );
 }
 
 #[test]

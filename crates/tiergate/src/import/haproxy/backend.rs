@@ -9,7 +9,7 @@ use super::servers::{default_server, server, servers, written};
 pub(super) struct Closed<'s> {
     from: &'s From,
     pub(super) status: &'static str,
-    why: &'static str,
+    why: String,
     /// Whether it has a pool, until rules are written for it.
     pub(super) has_pool: bool,
 }
@@ -18,8 +18,8 @@ impl Closed<'_> {
     pub(super) fn list(&self, draft: &mut Draft) {
         // HAProxy has no server either.
         match self.status == "503" {
-            true => draft.note(self.from, self.why),
-            false => draft.stricter(self.from, self.why),
+            true => draft.note(self.from, &self.why),
+            false => draft.stricter(self.from, &self.why),
         }
     }
 }
@@ -34,19 +34,23 @@ pub(super) fn closed<'s>(
     let is_same = std::ptr::eq(backend, front);
     let live = servers(backend);
     if backend.is_disabled() || live.is_empty() {
-        let why = "has no server: everything that leads there is refused";
+        let why = "has no server: everything that leads there is refused".to_owned();
         return Some(Closed { from: &backend.from, status: "503", why, has_pool: false });
     }
-    if live.iter().all(|it| it.address(port).is_err()) {
-        let why = "has no server that could be taken over: everything that leads there is refused";
-        return Some(Closed { from: &backend.from, status: "404", why, has_pool: false });
+    let faults: Vec<_> = live.iter().filter_map(|it| it.address(port).err()).collect();
+    if faults.len() == live.len() {
+        let why = format!(
+            "{}: the backend has no server that could be taken over, and everything that leads there is refused",
+            faults[0]
+        );
+        return Some(Closed { from: &live[0].line.from, status: "404", why, has_pool: false });
     }
     let refuses = |it: &&Line| matches!(effect(it), Effect::Refuses | Effect::Redirects);
     // What both take from the same `defaults`, the frontend has refused before.
     let known = |it: &&Line| front.inherited.iter().any(|other| other.from == it.from);
     let found = backend.all_lines().filter(refuses).find(|it| !is_same && !known(it))?;
     let why = "a refusal in a backend: everything that leads there is refused, until you write it as [[rule]] with the conditions that lead there";
-    Some(Closed { from: &found.from, status: "404", why, has_pool: true })
+    Some(Closed { from: &found.from, status: "404", why: why.to_owned(), has_pool: true })
 }
 
 /// A backend's servers. `port`: that of all listeners, if they have the same.
