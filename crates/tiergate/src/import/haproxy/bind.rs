@@ -16,8 +16,9 @@ pub(super) struct Folders {
 impl Folders {
     pub(super) fn read(sections: &[Section]) -> Self {
         let of = |word: &str| {
-            let lines = sections.iter().filter(|it| it.kind == "global").flat_map(|it| &it.lines);
-            lines.filter(|it| it.word(0) == word).last().map_or("", |it| it.word(1)).to_owned()
+            let all = sections.iter().filter(|it| it.kind == "global").flat_map(|it| &it.lines);
+            let mut lines = all.filter(|it| it.word(0) == word);
+            lines.next_back().map_or("", |it| it.word(1)).to_owned()
         };
         Folders { certificates: of("crt-base"), authorities: of("ca-base") }
     }

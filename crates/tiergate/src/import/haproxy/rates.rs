@@ -25,6 +25,17 @@ struct Track {
     from: From,
 }
 
+/// Requests that a counter counts.
+struct Counted {
+    terms: Vec<(Term, bool)>,
+    /// What they are counted by: `src`.
+    key: String,
+    /// The table, if it is named.
+    table: String,
+    /// The line that says so.
+    from: From,
+}
+
 /// When HAProxy reads a line: rulesets one after the other, and in each what is of `defaults` first.
 type Order = (usize, bool, usize);
 
@@ -59,10 +70,11 @@ impl Rates {
         let at = line.words.iter().position(|it| it.contains("track-sc")).unwrap_or(0);
         let counter = line.word(at).split("track-sc").nth(1).unwrap_or_default();
         let mut why = Vec::new();
-        let mut clauses = vec![Clause::default()];
+        let (mut clauses, mut is_open) = (vec![Clause::default()], false);
         match condition(line, reading, Side::Wide) {
             Ok(read) => {
-                if !read.open.is_empty() {
+                is_open = !read.open.is_empty();
+                if is_open {
                     draft.less_safe(
                         &line.from,
                         &format!("{}: fewer requests are counted", read.open.join("; ")),
@@ -86,7 +98,7 @@ impl Rates {
             key: line.word(at + 1).to_owned(),
             table: line.after("table").unwrap_or_default().to_owned(),
             clauses,
-            is_exact: why.is_empty(),
+            is_exact: why.is_empty() && !is_open,
             from: line.from.clone(),
         });
     }
@@ -101,11 +113,11 @@ impl Rates {
         made: &mut Made,
         draft: &mut Draft,
     ) {
-        for (terms, key, table, from) in self.counted(clause, asked, line, reading, draft) {
-            if key != "src" {
-                draft.less_safe(&from, &format!("HAProxy counts by {key}, and here each client's address is counted: write flow = … in the rule"));
+        for it in self.counted(clause, asked, line, reading, draft) {
+            if it.key != "src" {
+                draft.less_safe(&it.from, &format!("HAProxy counts by {}, and here each client's address is counted: write flow = … in the rule", it.key));
             }
-            let named = [asked.table.as_str(), &table, &self.section];
+            let named = [asked.table.as_str(), &it.table, &self.section];
             let table = named.into_iter().find(|it| !it.is_empty()).unwrap_or_default();
             let Some(known) = made.tables.get(table).cloned() else {
                 draft.less_safe(
@@ -118,11 +130,11 @@ impl Rates {
             draft.less_safe(&line.from, "HAProxy counts all requests that it tracks, also those that it refuses, so that a client that goes on stays refused; here a client over its rate gets 429, and goes on getting its rate of what this line asks: for more, refusal.block");
             self.numbers.push((asked.number, known.milliseconds));
             let keys = vec![("police".to_owned(), quoted(&policer))];
-            self.decisions.push(Decision { clause: terms, keys, from: line.from.clone() });
+            self.decisions.push(Decision { clause: it.terms, keys, from: line.from.clone() });
         }
     }
 
-    /// What is counted for a clause: the terms of requests, what HAProxy counts them by, the table if it is named, and the line that says so.
+    /// What is counted for a clause.
     fn counted(
         &self,
         clause: &Clause,
@@ -130,12 +142,15 @@ impl Rates {
         line: &Line,
         reading: &Reading,
         draft: &mut Draft,
-    ) -> Vec<(Vec<(Term, bool)>, String, String, From)> {
-        let whole = |key: &str| {
-            vec![(clause.terms.clone(), key.to_owned(), String::new(), line.from.clone())]
+    ) -> Vec<Counted> {
+        let whole = || Counted {
+            terms: clause.terms.clone(),
+            key: "src".to_owned(),
+            table: String::new(),
+            from: line.from.clone(),
         };
         if asked.counter.is_empty() {
-            return whole("src");
+            return vec![whole()];
         }
         let own = order(line, reading);
         let mut tracks: Vec<&Track> = self.tracks.iter().collect();
@@ -143,7 +158,7 @@ impl Rates {
         tracks.sort_by_key(|it| it.order);
         if tracks.is_empty() {
             draft.stricter(&line.from, "no line before it has this counter follow clients, so that HAProxy refuses nothing by it");
-            return whole("src");
+            return vec![whole()];
         }
         let mut counted = Vec::new();
         // A counter follows what the first line says that holds: what none of the lines before tracks.
@@ -152,8 +167,12 @@ impl Rates {
             for before in &others {
                 for it in &track.clauses {
                     let terms = clause.terms.iter().chain(&it.terms).chain(before).cloned();
-                    let (key, table) = (track.key.clone(), track.table.clone());
-                    counted.push((terms.collect(), key, table, track.from.clone()));
+                    counted.push(Counted {
+                        terms: terms.collect(),
+                        key: track.key.clone(),
+                        table: track.table.clone(),
+                        from: track.from.clone(),
+                    });
                 }
             }
             let is_last = index + 1 == tracks.len();
