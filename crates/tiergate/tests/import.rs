@@ -9,10 +9,10 @@ mod haproxy_places;
 mod haproxy_rates;
 #[path = "import/haproxy.rs"]
 mod haproxy_refusals;
-#[path = "import/nginx_layouts.rs"]
-mod nginx_layouts;
 #[path = "import/haproxy_servers.rs"]
 mod haproxy_servers;
+#[path = "import/nginx_layouts.rs"]
+mod nginx_layouts;
 #[path = "import/nginx_refusals.rs"]
 mod nginx_refusals;
 #[path = "import/nginx_said.rs"]

@@ -160,11 +160,12 @@ impl Draft {
             item.text("pool").is_some_and(|it| it != "default" && !there.contains(&it))
         };
         self.items.retain(|it| it.head != "[[resource]]" || !is_gone(it));
-        let Some(mut first) = self.items.iter().position(|it| it.head == "[[rule]]") else {
+        let Some(begin) = self.items.iter().position(|it| it.head == "[[rule]]") else {
             return;
         };
+        let mut first = begin;
         let mut is_let_pass = false;
-        for index in first..self.items.len() {
+        for index in begin..self.items.len() {
             let item = &mut self.items[index];
             if item.head != "[[rule]]" || !is_gone(item) {
                 is_let_pass |= item.has("class") && !item.has("pool") && !item.has("refuse");
