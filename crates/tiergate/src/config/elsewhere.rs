@@ -1,11 +1,6 @@
 //! Keys that stand in the wrong table: those of the top level after a table, which TOML takes for the table's, and those of tables that are easily
 //! confused.
 
-use super::limits::Limits;
-use super::policy::Root;
-use super::section::Section;
-use super::timeouts::Timeouts;
-
 /// Keys of the top level that are no tables.
 const PLAIN: [&str; 10] = [
     "mode",
@@ -21,13 +16,42 @@ const PLAIN: [&str; 10] = [
 ];
 
 /// Tables of the top level whose keys are taken for each other's.
-const TABLES: [(&str, &[&str]); 2] = [("limits", Limits::KEYS), ("timeouts", Timeouts::KEYS)];
+const TABLES: [(&str, &[&str]); 2] = [("limits", &LIMITS), ("timeouts", &TIMEOUTS)];
 
-/// Where a key belongs that the table `T` does not know, for a message. `is_top`: the table is all of a file, which may be another than a policy.
-pub(super) fn home<T: Section>(key: &str, is_top: bool) -> Option<String> {
-    if is_top && T::NAME != Root::NAME {
-        return None;
-    }
+/// Those of `[limits]` and of `[timeouts]`; a test compares them with the tables.
+pub(super) const LIMITS: [&str; 14] = [
+    "request_head_max",
+    "target_len_max",
+    "fields_max",
+    "response_head_max",
+    "request_body_max",
+    "connections_max",
+    "http2_streams_max",
+    "tunnels_max",
+    "buffers_max",
+    "spool_max",
+    "stored_max",
+    "stored_body_max",
+    "client_rate_min",
+    "slow_slots_max",
+];
+pub(super) const TIMEOUTS: [&str; 12] = [
+    "request_head",
+    "request_body",
+    "idle",
+    "handshake",
+    "connect",
+    "response_head",
+    "response_body",
+    "write",
+    "origin_idle",
+    "tunnel_idle",
+    "lame_duck",
+    "drain",
+];
+
+/// Where a key belongs that a table does not know, for a message. `is_top`: the table is all of a policy.
+pub(super) fn home(key: &str, is_top: bool) -> Option<String> {
     if !is_top && PLAIN.contains(&key) {
         return Some(format!(
             "; `{key}` is one of the top level: write it before the first [table]"

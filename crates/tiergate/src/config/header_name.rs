@@ -1,8 +1,6 @@
 //! Names of headers to which a policy gives a meaning: they must not have another one.
 
 use super::kind::Text;
-use super::place::At;
-use super::policy::Root;
 use super::values::is_token;
 use serde_json::json;
 use tiergate_wire::http1::is_special;
@@ -100,21 +98,6 @@ fn has_other_meaning(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let is_of_family = || FAMILIES.iter().any(|begin| lower.starts_with(begin));
     is_special(name.as_bytes()) || TAKEN.contains(&&*lower) || is_of_family()
-}
-
-/// Reports a header of requests' ids that another key names, too: one would be taken for the other.
-pub(super) fn check(raw: &Root) {
-    let Some(At { value: id, place }) = &raw.request_id else { return };
-    let reason = raw.refusal.value.reason_header.as_ref().map(|it| (it, "refusal.reason_header"));
-    let keys = raw.key.iter().map(|it| (&it.value.header, "[[key]]"));
-    let token = raw.token.iter().map(|it| (&it.value.header, "[token]"));
-    let deadlines = raw.rule.iter().filter_map(|it| it.value.deadline_header.as_ref());
-    let deadlines = deadlines.map(|it| (it, "deadline_header of a rule"));
-    let mut others = reason.into_iter().chain(keys).chain(token).chain(deadlines);
-    if let Some((_, whose)) = others.find(|(other, _)| other.eq_ignore_ascii_case(&id.header)) {
-        let message = format!("must be another header than that of {whose}, got \"{}\"", id.header);
-        place.fault_at("header", message);
-    }
 }
 
 #[cfg(test)]

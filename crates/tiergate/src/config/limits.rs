@@ -124,3 +124,15 @@ impl Limits {
         lines
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::elsewhere::LIMITS;
+    use super::super::section::Section;
+    use super::Limits;
+
+    #[test]
+    fn its_keys_are_known_where_they_stand_elsewhere() {
+        assert_eq!(Limits::KEYS, LIMITS);
+    }
+}

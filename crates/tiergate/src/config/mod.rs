@@ -23,6 +23,7 @@ pub mod error;
 pub(crate) mod forwarding;
 pub(crate) mod guarantee;
 mod header_name;
+mod header_twice;
 mod identity;
 mod in_force;
 mod inbound;

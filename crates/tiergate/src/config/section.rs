@@ -28,13 +28,18 @@ pub(super) trait Section: Sized {
     fn describe(definitions: &mut Definitions) -> Vec<KeyDoc>;
 }
 
+/// Name of the table that is all of a policy.
+const POLICY: &str = "Root";
+
 /// Reports keys of a table that are unknown.
 fn check_keys<T: Section>(entries: &DeTable<'_>, place: &Place) {
     for key in entries.keys() {
         let name: &str = key.get_ref();
         if !T::KEYS.contains(&name) {
-            let instead = home::<T>(name, place.key.is_empty())
-                .unwrap_or_else(|| instead(name, T::KEYS.iter().copied()));
+            let is_top = place.key.is_empty();
+            // All of another file than a policy has no table that a key could be of.
+            let home = if is_top && T::NAME != POLICY { None } else { home(name, is_top) };
+            let instead = home.unwrap_or_else(|| instead(name, T::KEYS.iter().copied()));
             place.key_at(name, key.span().start).fault(format!("unknown key{instead}"));
         }
     }

@@ -1,6 +1,6 @@
 //! The two policies of a file: the whole, and what is in force where parts of it are only observed.
 
-use super::header_name;
+use super::header_twice;
 use super::in_force::InForce;
 use super::meets;
 use super::observed_parts::ObservedParts;
@@ -17,7 +17,7 @@ pub(super) fn policy(
     names: &mut Names,
 ) -> Option<Policy> {
     meets::check(&raw, place);
-    header_name::check(&raw);
+    header_twice::check(&raw);
     let parts = ObservedParts::of(&raw);
     if parts.is_empty() {
         let mut policy = meant(raw, None, place, names)?;

@@ -85,3 +85,15 @@ impl Timeouts {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::elsewhere::TIMEOUTS;
+    use super::super::section::Section;
+    use super::Timeouts;
+
+    #[test]
+    fn its_keys_are_known_where_they_stand_elsewhere() {
+        assert_eq!(Timeouts::KEYS, TIMEOUTS);
+    }
+}

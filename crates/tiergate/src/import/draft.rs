@@ -2,6 +2,7 @@
 //! place in it. What the policy's own parser refuses is taken out and listed, so that whatever is written passes `tiergate check`.
 
 mod item;
+mod words;
 
 use crate::config::parse;
 use item::Without;
@@ -9,28 +10,12 @@ pub(super) use item::{From, Item};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use tiergate_core::plan::Spec;
+pub use words::ImportFault;
+use words::{Compared, one_line};
+pub(super) use words::{listed, literal, name, quoted};
 
 /// Most times that something is taken out before the import is given up.
 const ROUNDS_MAX: usize = 64;
-
-/// What is wrong with a file that is imported.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImportFault {
-    /// The file.
-    pub file: String,
-    /// The line, from 1.
-    pub line: usize,
-    /// What was expected, and what was found.
-    pub message: String,
-}
-
-impl std::fmt::Display for ImportFault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}: {}", self.file, self.line, self.message)
-    }
-}
-
-impl std::error::Error for ImportFault {}
 
 /// What an import gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,27 +34,6 @@ pub(super) struct Draft {
     title: String,
     pub(super) items: Vec<Item>,
     notes: Vec<(Compared, String)>,
-}
-
-/// How the policy compares with the original where something is not taken over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Compared {
-    /// It lets pass what the original refuses.
-    LessSafe,
-    /// It refuses what the original lets pass.
-    Stricter,
-    /// It serves otherwise, or the same.
-    Otherwise,
-}
-
-impl Compared {
-    fn heading(self) -> &'static str {
-        match self {
-            Compared::LessSafe => "LESS SAFE than the original; mend these first:",
-            Compared::Stricter => "stricter than the original:",
-            Compared::Otherwise => "Not taken over:",
-        }
-    }
 }
 
 impl Draft {
@@ -293,52 +257,6 @@ impl Draft {
         }
         (text, owners)
     }
-}
-
-/// A text as TOML writes it: whole, because a pattern without its end is another one.
-pub(super) fn quoted(text: &str) -> String {
-    // JSON and TOML write a text alike, but TOML escapes one control character more. `${` is written as such.
-    let text = serde_json::Value::from(text.replace("${", "$${")).to_string();
-    text.replace('\u{7f}', "\\u007f")
-}
-
-/// Texts as a list, or one alone.
-pub(super) fn listed<T: AsRef<str>>(texts: &[T]) -> String {
-    match texts {
-        [one] => quoted(one.as_ref()),
-        _ => format!(
-            "[{}]",
-            texts.iter().map(|it| quoted(it.as_ref())).collect::<Vec<_>>().join(", ")
-        ),
-    }
-}
-
-/// A name as policies take them: of at most 64 letters, digits, `-`, `_` and `.`.
-pub(super) fn name(text: &str) -> String {
-    let fits = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
-    let name: String = text.chars().map(|it| if fits(it) { it } else { '-' }).take(48).collect();
-    match name.as_str() {
-        "" => "unnamed".to_owned(),
-        "default" => "default-pool".to_owned(),
-        _ => name,
-    }
-}
-
-/// A literal as a pattern of paths and values writes it; with `*` behind, a prefix.
-pub(super) fn literal(text: &str) -> String {
-    let mut pattern = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if matches!(letter, '*' | '?' | '\\') {
-            pattern.push('\\');
-        }
-        pattern.push(letter);
-    }
-    pattern
-}
-
-/// A text without controls, which TOML allows neither in comments nor in texts, and not too long.
-fn one_line(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(400).collect()
 }
 
 #[cfg(test)]

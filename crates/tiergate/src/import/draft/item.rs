@@ -1,23 +1,23 @@
 //! Tables of a policy, and what is taken out of them if the policy's own parser refuses it.
 
-use super::{Compared, ImportFault, listed, one_line};
+use super::words::{Compared, ImportFault, listed, one_line};
 
 /// Where something comes from: `nginx.conf:12: location /cart/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::import) struct From {
-    pub(in crate::import) file: String,
-    pub(in crate::import) line: usize,
-    pub(in crate::import) text: String,
+pub(crate) struct From {
+    pub(crate) file: String,
+    pub(crate) line: usize,
+    pub(crate) text: String,
 }
 
 impl From {
     /// A fault there.
-    pub(in crate::import) fn fault(&self, message: impl Into<String>) -> ImportFault {
+    pub(crate) fn fault(&self, message: impl Into<String>) -> ImportFault {
         ImportFault { file: self.file.clone(), line: self.line, message: message.into() }
     }
 
     /// As a comment.
-    pub(in crate::import) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         match self.file.is_empty() {
             true => one_line(&self.text),
             false => one_line(&format!("{}:{}: {}", self.file, self.line, self.text)),
@@ -27,7 +27,7 @@ impl From {
 
 /// A table of the policy.
 #[derive(Clone, Debug)]
-pub(in crate::import) struct Item {
+pub(crate) struct Item {
     /// `[[rule]]`.
     pub(super) head: &'static str,
     /// Keys with their values as TOML, and where they come from.
@@ -35,31 +35,26 @@ pub(in crate::import) struct Item {
 }
 
 impl Item {
-    pub(in crate::import) fn new(head: &'static str) -> Self {
+    pub(crate) fn new(head: &'static str) -> Self {
         Item { head, lines: Vec::new() }
     }
 
     /// Adds a key.
-    pub(in crate::import) fn key(&mut self, key: &str, value: impl std::fmt::Display, from: &From) {
+    pub(crate) fn key(&mut self, key: &str, value: impl std::fmt::Display, from: &From) {
         self.lines.push((format!("{key} = {value}"), from.shown()));
     }
 
     /// Adds a key that follows from nothing in particular; `why` stands beside it.
-    pub(in crate::import) fn remark(
-        &mut self,
-        key: &str,
-        value: impl std::fmt::Display,
-        why: &str,
-    ) {
+    pub(crate) fn remark(&mut self, key: &str, value: impl std::fmt::Display, why: &str) {
         self.lines.push((format!("{key} = {value}"), why.to_owned()));
     }
 
     /// Whether it has this key.
-    pub(in crate::import) fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         self.lines.iter().any(|(line, _)| line.split(" = ").next() == Some(key))
     }
 
-    pub(in crate::import) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 

@@ -2,7 +2,7 @@
 
 use super::super::draft::{Draft, From, Item};
 use super::grammar::Directive;
-use super::served::goes_on;
+use super::named::goes_on;
 
 /// What nginx takes where nothing is said.
 const DEFAULT: u64 = 1 << 20;

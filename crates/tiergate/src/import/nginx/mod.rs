@@ -13,6 +13,7 @@ mod listen;
 mod location;
 mod lua;
 mod maps;
+mod named;
 mod names;
 mod pools;
 mod reasons;
@@ -58,7 +59,7 @@ pub fn policy(text: &str, file: &str, open: Open<'_>) -> Result<Imported, Import
         return Err(ImportFault { file: file.to_owned(), line: 1, message: message.to_owned() });
     }
     let Some(first) = http.used.first().cloned() else {
-        if let Some(it) = served::named(&list) {
+        if let Some(it) = named::named(&list) {
             let message = format!(
                 "has a proxy_pass in {} alone, and no try_files that goes on there: write a policy with its server as [origin] by hand",
                 it.from.text

@@ -4,7 +4,7 @@ use super::super::draft::Draft;
 use super::grammar::Directive;
 use super::inherited::GUARDS;
 use super::listen::tls_notes;
-use super::served::goes_on;
+use super::named::goes_on;
 
 /// What is taken over, or listed where it is.
 const TAKEN: [&str; 24] = [

@@ -5,56 +5,9 @@ use super::access::Serving;
 use super::grammar::Directive;
 use super::inherited::Inherited;
 use super::location::path_of;
+use super::named::{goes_on, is_named};
 use super::reasons::{handler, left_out, left_out_of_location};
 use super::server::{Condition, Here, and};
-
-/// A named location of a server (`location @app`), with what it inherits there.
-pub(super) struct Named<'d> {
-    location: &'d Directive,
-    inherited: Inherited<'d>,
-    /// Whether `try_files` goes on there.
-    is_used: bool,
-}
-
-impl<'d> Named<'d> {
-    /// The named locations of a server that inherit this from it.
-    pub(super) fn all(list: &'d [Directive], inherited: &Inherited<'d>) -> Vec<Self> {
-        let named = list.iter().filter(|it| is_named(it));
-        let with = |location: &'d Directive| Named {
-            location,
-            inherited: inherited.within(&location.block),
-            is_used: false,
-        };
-        named.map(with).collect()
-    }
-
-    /// Lists it if nothing that the policy has goes on there.
-    pub(super) fn note(&self, here: &mut Here<'_>) {
-        if !self.is_used {
-            here.draft.note(
-                &self.location.from,
-                "a named location: errors of servers are answered by Tiergate itself",
-            );
-        }
-    }
-}
-
-fn is_named(it: &Directive) -> bool {
-    it.name == "location" && it.argument(0).starts_with('@')
-}
-
-/// A named location that has a `proxy_pass`.
-pub(super) fn named(list: &[Directive]) -> Option<&Directive> {
-    let proxies = |it: &Directive| it.block.iter().any(|it| it.name == "proxy_pass");
-    let own = list.iter().find(|it| is_named(it) && proxies(it));
-    own.or_else(|| list.iter().find_map(|it| named(&it.block)))
-}
-
-/// The named location at which a `try_files` goes on if it finds no file.
-pub(super) fn goes_on(line: &Directive) -> Option<&str> {
-    let last = line.arguments.last().filter(|_| line.name == "try_files");
-    last.map(String::as_str).filter(|it| it.starts_with('@'))
-}
 
 impl Here<'_> {
     /// What a location does with the requests that no other one takes.

@@ -8,9 +8,9 @@ use super::grammar::Directive;
 use super::http::Http;
 use super::inherited::Inherited;
 use super::listen::{Place, listeners};
+use super::named::{Named, goes_on};
 use super::names::{Names, heads};
 use super::reasons::{left_out, why};
-use super::served::{Named, goes_on};
 use std::collections::BTreeMap;
 
 /// What the servers become.
@@ -172,7 +172,7 @@ impl<'h> Here<'h> {
         }
         self.otherwise(&others);
         for named in std::mem::take(&mut self.named) {
-            named.note(self);
+            named.note(self.draft);
         }
     }
 
