@@ -142,6 +142,8 @@ applications: ## Installs the lab's applications (gunicorn, Go, Jetty, PHP-FPM, 
 
 .PHONY: test
 test: export PROPTEST_RNG_SEED ?= 1
+# Most tests wait for the network most of the time: four at once on two processors.
+test: export RUST_TEST_THREADS ?= 4
 test: setup ## All tests; random sequences are the same each time (others: PROPTEST_RNG_SEED=n)
 	$(CARGO) test --workspace --locked
 
