@@ -52,6 +52,21 @@ fn of_haproxy(text: &str) -> Result<Imported, ImportFault> {
     haproxy::policy(text, "haproxy.cfg", &|_| None)
 }
 
+/// What `explain` says of a GET by what was imported.
+fn explained(made: &Imported, path: &str, known: Known) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.toml");
+    fs::write(&file, format!("admin = false\n{}", made.policy)).expect("our own folder");
+    let question = Question {
+        request: format!("GET {path}"),
+        headers: Vec::new(),
+        client: Some("192.0.2.1".parse().expect("an address")),
+        host: Some("x".to_owned()),
+        known,
+    };
+    explain(&load(&file).expect("it passes check"), "policy.toml", &question).expect("a question")
+}
+
 /// With `UPDATE_DOCS=1`, writes the policies of the examples.
 #[test]
 fn the_examples_are_imported() {

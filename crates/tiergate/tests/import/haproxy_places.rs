@@ -5,13 +5,12 @@ use super::support::client::Client;
 use super::support::gateway::Port;
 use super::support::origin::{Origin, ok};
 use super::support::process::{Process, program};
-use super::{Verdict, await_listening, of_haproxy};
+use super::{Verdict, await_listening, explained, of_haproxy};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use tiergate::cli::explain::{Known, Question, explain};
-use tiergate::config::load;
+use tiergate::cli::explain::Known;
 use tiergate::import::Imported;
 
 /// Two backends; their servers are put in by [`both`].
@@ -77,21 +76,12 @@ const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
 /// What `explain` says of a request that came to an address, by a listener.
 fn at(made: &Imported, listener: &str, destination: &str, path: &str) -> String {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("policy.toml");
-    fs::write(&file, format!("admin = false\n{}", made.policy)).expect("our own folder");
-    let question = Question {
-        request: format!("GET {path}"),
-        headers: Vec::new(),
-        client: Some("192.0.2.1".parse().expect("an address")),
-        host: Some("x".to_owned()),
-        known: Known {
-            listener: Some(listener.to_owned()),
-            destination: Some(destination.parse().expect("an address")),
-            ..Known::default()
-        },
+    let known = Known {
+        listener: Some(listener.to_owned()),
+        destination: Some(destination.parse().expect("an address")),
+        ..Known::default()
     };
-    explain(&load(&file).expect("it passes check"), "policy.toml", &question).expect("a question")
+    explained(made, path, known)
 }
 
 #[test]

@@ -1,10 +1,8 @@
 //! Rates of clients: each line that tracks counts what it holds of, by its own table.
 
-use super::of_haproxy;
 use super::safety::{LESS, STRICTER, lists};
-use std::fs;
-use tiergate::cli::explain::{Known, Question, explain};
-use tiergate::config::load;
+use super::{explained, of_haproxy};
+use tiergate::cli::explain::Known;
 use tiergate::import::Imported;
 
 fn whole(lines: &str) -> Imported {
@@ -19,18 +17,7 @@ fn whole(lines: &str) -> Imported {
 
 /// The policer of GET of a path, if there is one.
 fn policer(made: &Imported, path: &str) -> Option<String> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("policy.toml");
-    fs::write(&file, format!("admin = false\n{}", made.policy)).expect("our own folder");
-    let question = Question {
-        request: format!("GET {path}"),
-        headers: Vec::new(),
-        client: Some("192.0.2.1".parse().expect("an address")),
-        host: Some("x".to_owned()),
-        known: Known::default(),
-    };
-    let said = explain(&load(&file).expect("it passes check"), "policy.toml", &question);
-    let said = said.expect("a question");
+    let said = explained(made, path, Known::default());
     let at = said.find("over-")?;
     let name = |it: char| it.is_ascii_alphanumeric() || it == '-';
     Some(said[at..].chars().take_while(|it| name(*it)).collect())
