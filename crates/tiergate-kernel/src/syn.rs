@@ -259,7 +259,7 @@ impl SynGate {
         let tables: Vec<(usize, &[Entry], Trie)> = listeners
             .map(|(place, entries)| (place, &**entries, trie_of(entries, slots)))
             .collect();
-        let nodes = tables.iter().map(|(_, _, trie)| trie.len() as u32).sum();
+        let nodes = tables.iter().map(|(_, _, trie)| trie.nodes() as u32).sum();
         let first = self.room(nodes)?;
         let mut root = first;
         for (place, entries, trie) in tables {
@@ -277,7 +277,7 @@ impl SynGate {
                 update(&self.services, "services", &key, &rules)?;
                 keys.services.push(key);
             }
-            root += trie.len() as u32;
+            root += trie.nodes() as u32;
         }
         Ok(first..root)
     }
