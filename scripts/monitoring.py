@@ -5,6 +5,7 @@ The dashboard and the alerts ask only for metrics and labels in the table of doc
 with what is written); panels do not overlap; each alert has its entry in the runbook and its test; `promtool` finds nothing wrong with rules, their
 tests, and what a gateway writes. usage: monitoring.py PROMTOOL [GATEWAY]
 """
+import http.server
 import json
 import pathlib
 import re
@@ -12,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -127,17 +129,34 @@ def port():
         return it.getsockname()[1]
 
 
+class Origin(http.server.BaseHTTPRequestHandler):
+    """A web server that answers every GET with one word."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "3")
+        self.end_headers()
+        self.wfile.write(b"ok\n")
+
+    def log_message(self, *_):
+        pass
+
+
 def written(gateway, folder):
     """What a gateway writes that has had a request."""
     listen, admin = port(), port()
+    origin = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Origin)
+    threading.Thread(target=origin.serve_forever, daemon=True).start()
     policy = pathlib.Path(folder) / "policy.toml"
     policy.write_text(
         f'admin = "127.0.0.1:{admin}"\n[[listener]]\naddress = "127.0.0.1:{listen}"\n'
-        f'[origin]\nservers = ["127.0.0.1:{admin}"]\n[[class]]\nname = "checkout"\n'
+        f'[origin]\nservers = ["127.0.0.1:{origin.server_port}"]\n[[class]]\nname = "checkout"\n'
     )
     process = subprocess.Popen([gateway, "run", policy], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         for _ in range(100):
+            if process.poll() is not None:
+                sys.exit(f"monitoring: the gateway did not start: {process.stderr.read().rstrip()}")
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{listen}/healthz", timeout=5).read()
                 break
@@ -148,6 +167,7 @@ def written(gateway, folder):
     finally:
         process.terminate()
         process.wait(10)
+        origin.shutdown()
     for line in ['responses_total{class="checkout",code="200"}', 'request_seconds_count{class="checkout"}', "failure_buffer_ratio{bound="]:
         if f"tiergate_{line}" not in metrics:
             fault(f"no {line} in what the gateway writes")
