@@ -132,8 +132,38 @@ fn within<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Sends SYNs from an address of each of these networks in turn until it is told to stop, or so many; counts them. In the client's namespace.
+/// Sends SYNs from an address of each of these networks in turn until it is told to stop, or so many; counts them. In the client's namespace. The server's system counts them, and does not answer: their checksum is wrong.
 pub(crate) fn flood(from: &[[u8; 2]], port: u16, most: u64, stop: &AtomicBool, sent: &AtomicU64) {
+    send_syns(from, port, most, stop, sent, |_| {});
+}
+
+/// As [`flood`], of SYNs that the server's system answers.
+pub(crate) fn flood_answered(
+    from: &[[u8; 2]],
+    port: u16,
+    most: u64,
+    stop: &AtomicBool,
+    sent: &AtomicU64,
+) {
+    send_syns(from, port, most, stop, sent, |packet| {
+        let word = |it: &[u8]| u32::from(u16::from_be_bytes([it[0], it[1]]));
+        packet[36..38].fill(0);
+        // Addresses, and all of the TCP header; its protocol and length.
+        let sum = packet[12..].chunks_exact(2).map(word).sum::<u32>() + 6 + 20;
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        packet[36..38].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    });
+}
+
+fn send_syns(
+    from: &[[u8; 2]],
+    port: u16,
+    most: u64,
+    stop: &AtomicBool,
+    sent: &AtomicU64,
+    finish: impl Fn(&mut [u8; 40]),
+) {
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).expect("a right");
     let to: SocketAddr = (SERVER, 0).into();
     let mut packet = [0_u8; 40];
@@ -149,6 +179,7 @@ pub(crate) fn flood(from: &[[u8; 2]], port: u16, most: u64, stop: &AtomicBool, s
         let [.., c, d] = number.to_be_bytes();
         packet[12..16].copy_from_slice(&[a, b, c, d]);
         packet[20..22].copy_from_slice(&(1024 + number as u16 % 60_000).to_be_bytes());
+        finish(&mut packet);
         // A full queue of the interface only costs this one.
         if socket.send_to(&packet, &to.into()).is_ok() {
             sent.fetch_add(1, Ordering::Relaxed);

@@ -8,8 +8,9 @@ const COUNTERS: &str = "/proc/self/net/netstat";
 /// SYNs of which nothing came, of all listeners of this network namespace: those that were dropped because the queue of half-open connections was full, and those that were
 /// answered by a SYN cookie which did not come back.
 ///
-/// Where cookies are off (`tcp_syncookies = 0`), a listener that accepts too slowly drops SYNs as a flood has it. Cost: a file of two kilobytes a look. Source: `tcp_conn_request`,
-/// `cookie_v4_check` in Linux.
+/// Where cookies are off (`tcp_syncookies = 0`), a listener that accepts too slowly drops SYNs as a flood has it. The queue is full then at three quarters of `tcp_max_syn_backlog`, too, beyond which only clients that
+/// the system knows get in; these drops are in the count of all alone. So of all that are dropped those are left out that found the queue of connections to accept full. Cost: a file of two kilobytes a look. Source:
+/// `tcp_conn_request`, `cookie_v4_check` in Linux.
 #[derive(Debug, Default)]
 pub(super) struct Unqueued {
     former: Option<Counters>,
@@ -53,8 +54,9 @@ fn counters(text: &str) -> Option<Counters> {
         both.find(|(name, _)| *name == wanted)?.1.parse::<u64>().ok()
     };
     // Not `TCPReqQFullDoCookies`, which counts those, too, that find the accept queue full, and get no cookie.
-    let (dropped, cookies_sent) = (value("TCPReqQFullDrop")?, value("SyncookiesSent")?);
-    Some(Counters { dropped, cookies_sent, cookies_back: value("SyncookiesRecv")? })
+    let (cookies_sent, cookies_back) = (value("SyncookiesSent")?, value("SyncookiesRecv")?);
+    let dropped = value("ListenDrops")?.saturating_sub(value("ListenOverflows")?);
+    Some(Counters { dropped, cookies_sent, cookies_back })
 }
 
 #[cfg(test)]
@@ -67,10 +69,10 @@ mod tests {
 
     #[test]
     fn what_the_system_says_is_read() {
-        let text = "TcpExt: SyncookiesSent SyncookiesRecv Pruned TCPReqQFullDoCookies TCPReqQFullDrop\n\
-                    TcpExt: 900 40 7 1900 100\nIpExt: InNoRoutes InTruncatedPkts\nIpExt: 5 6\n";
+        let text = "TcpExt: SyncookiesSent SyncookiesRecv Pruned ListenOverflows ListenDrops TCPReqQFullDrop\n\
+                    TcpExt: 900 40 7 300 400 60\nIpExt: InNoRoutes InTruncatedPkts\nIpExt: 5 6\n";
         assert_eq!(counters(text), seen(100, 900, 40));
-        for wrong in ["", "TcpExt: SyncookiesRecv\n", &text.replace("FullDrop", "Full")] {
+        for wrong in ["", "TcpExt: SyncookiesRecv\n", &text.replace("ListenDrops", "Listen")] {
             assert_eq!(counters(wrong), None, "{wrong}");
         }
     }

@@ -2,6 +2,7 @@
 //! behind. Needs root's rights; without them it says so and tests nothing.
 
 mod attach;
+mod flood;
 #[allow(dead_code, reason = "this test uses a part of it")]
 #[path = "../../../tiergate-kernel/tests/network/mod.rs"]
 mod network;

@@ -1,0 +1,73 @@
+//! Floods of SYNs that bring no request: what the system has no room for begins policing.
+
+use super::*;
+use network::flood_answered;
+
+/// Whom the flood comes from has a rule, and nobody else.
+const OF_FLOOD: &str = "[[rule]]\nclient = \"10.81.0.0/16\"\npolice = { rate = \"50/s\", burst = 10 }\n\
+    [kernel]\ninterfaces = [\"in\"]\n";
+
+fn on_server(network: &Network, words: &str) {
+    let mut words = words.split(' ');
+    let mut command = network.server_command(Path::new(words.next().expect("a program")));
+    assert!(command.args(words).stdout(Stdio::null()).status().expect("it runs").success());
+}
+
+/// A gateway at whose interface a flood may come.
+fn gateway(network: &Network) -> Gateway<'_> {
+    // Where the system knows no way back to a client, it keeps nothing of a SYN.
+    on_server(network, &format!("ip route add default via {POLICED} dev {INTERFACE}"));
+    let gateway = Gateway::start(network, OF_FLOOD);
+    eventually("it is attached", || gateway.way() == "native");
+    gateway
+}
+
+fn is_policing(gateway: &Gateway<'_>) -> bool {
+    gateway.kernel()["policing"] == true
+}
+
+fn dropped(gateway: &Gateway<'_>) -> u64 {
+    gateway.kernel()["policers"][0]["dropped"].as_u64().unwrap_or(0)
+}
+
+/// In a flood, some seconds after the kernel has begun to police it: whether all others are served, and it polices still at the end. It has half a minute to begin.
+fn in_a_flood(network: &Network, gateway: &Gateway<'_>, lasting: Duration) -> (bool, bool) {
+    let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            network.on_client(|| flood_answered(&[[10, 81]], TO.1, u64::MAX, &stop, &sent))
+        });
+        let until = Instant::now() + Duration::from_secs(30);
+        while dropped(gateway) < 1000 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        // Half-open connections of before are in the queue still.
+        std::thread::sleep(Duration::from_secs(5));
+        let others: Vec<_> = (0..50).map(|_| gateway.get(OTHER, "")).collect();
+        std::thread::sleep(lasting);
+        let lasts = is_policing(gateway);
+        stop.store(true, Ordering::Relaxed);
+        (others.iter().all(|it| *it == Some(200)), lasts)
+    })
+}
+
+#[test]
+fn a_flood_that_brings_no_request_is_policed_until_it_ends() {
+    let Some(network) = Network::start() else { return };
+    let gateway = gateway(&network);
+    // Its own drops keep it on, though the queue has room again.
+    let found = in_a_flood(&network, &gateway, Duration::from_secs(8));
+    assert_eq!(found, (true, true), "{}", gateway.kernel());
+    assert!(dropped(&gateway) > 1000, "{}", gateway.kernel());
+    eventually("it is over", || !is_policing(&gateway));
+}
+
+#[test]
+fn a_flood_is_policed_where_the_system_sends_no_cookies() {
+    let Some(network) = Network::start() else { return };
+    // Half-open connections of before policing are soon given up.
+    on_server(&network, "sysctl -w net.ipv4.tcp_syncookies=0 net.ipv4.tcp_synack_retries=1");
+    let gateway = gateway(&network);
+    let found = in_a_flood(&network, &gateway, Duration::ZERO);
+    assert_eq!(found, (true, true), "{}", gateway.kernel());
+}
