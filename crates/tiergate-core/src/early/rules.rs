@@ -37,7 +37,7 @@ pub(super) enum Found<'a> {
 /// The rules of a listener.
 pub(super) struct Index<'a> {
     rules: &'a [Rule],
-    /// Those that ask for a network of the client, by it.
+    /// Those that ask for a network of the client, by it: by each of their first condition on it.
     by_network: HashMap<IpNet, Vec<u32>>,
     /// Those that ask for none.
     others: Vec<u32>,
@@ -125,13 +125,13 @@ fn word(part: &Part) -> Option<&'static str> {
     })
 }
 
-/// Whether all addresses of the network are of the rule's clients.
+/// Whether all addresses of the network are of the rule's clients. It was found by its first condition on them, which may have thousands of networks, and so that holds.
 fn takes(rule: &Rule, network: IpNet) -> bool {
     let holds = |matchers: &[Matcher]| {
         matchers.iter().filter_map(self::network).any(|it| it.contains(&network))
     };
-    let mut of_client = rule.conditions.iter().filter(|it| *it.part() == Part::Client);
-    of_client.all(|condition| holds(condition.any_of()))
+    let of_client = rule.conditions.iter().filter(|it| *it.part() == Part::Client);
+    of_client.skip(1).all(|condition| holds(condition.any_of()))
 }
 
 fn network(matcher: &Matcher) -> Option<IpNet> {

@@ -197,6 +197,8 @@ fn is_by_request(policy: &Policy, view: &RequestView<'_>, found: &Match) -> bool
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
+    use std::net::Ipv4Addr;
 
     #[test]
     fn a_listener_at_all_addresses_has_those_of_the_machine_that_no_other_has() {
@@ -233,6 +235,27 @@ mod tests {
              [kernel]\ninterfaces = [\"lo\"]\n{rest}"
         );
         crate::config::parse(&text, "policy.toml").expect("a policy")
+    }
+
+    #[test]
+    fn a_rule_of_many_networks_costs_as_much_more_as_it_has_more() {
+        let time = |count: u32| {
+            let networks =
+                (1..=count).map(|it| format!("\"{}/20\"", Ipv4Addr::from_bits(it << 12)));
+            let networks: Vec<String> = networks.collect();
+            let policy = policy(&format!(
+                "[[rule]]\nclient = [{}]\npolice = {{ rate = \"1/s\", burst = 5 }}\n",
+                networks.join(",")
+            ));
+            let once = || {
+                let begun = clock::now();
+                assert_eq!(early(&policy).networks(), count as usize + 2);
+                clock::now().since(begun)
+            };
+            (0..3).map(|_| once()).min().expect("three")
+        };
+        let [of_few, of_many] = [4_000, 32_000].map(time);
+        assert!(of_many < 30 * of_few, "{of_many:?} and {of_few:?}");
     }
 
     #[test]
