@@ -46,6 +46,7 @@ pub mod session;
 pub mod shared;
 mod side_http;
 pub mod simulate;
+mod startable;
 pub mod stored;
 pub mod stream;
 pub mod tally;

@@ -2,12 +2,13 @@
 
 use super::stdout::print;
 pub use super::warn::warnings;
-use super::{grants, observed, startable, words};
+use super::{grants, observed, words};
 use crate::config::meant::{Listener, Origin, Policy, PolicyRule};
 use crate::config::{
     ConfigError, Errors, Fault, adaptation, block, class, forwarding, guarantee, kernel, lane,
     link, load, policer, resource, scheduling, score, sensor, session, shedding,
 };
+use crate::startable;
 use crate::workers::probe;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -94,11 +95,12 @@ fn as_json(path: &Path, policy: &Result<Policy, ConfigError>) -> Value {
 /// When a file cannot be read or has faults, all of them; when certificates and keys are of no use, or there is no place for the log; when
 /// workers reserve more of the processors than the kernel grants here.
 fn sound(path: &Path, is_here: bool) -> Result<Policy, ConfigError> {
-    let policy = load(path)?;
+    let mut policy = load(path)?;
     if !is_here {
         return Ok(policy);
     }
-    let mut faults = startable::faults(&policy);
+    let (mut faults, warnings) = startable::look(&policy);
+    policy.warnings.extend(warnings);
     if let Some(capacity) = probe::capacity() {
         faults.extend(grants::faults(&policy, capacity));
     }

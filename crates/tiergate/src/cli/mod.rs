@@ -18,7 +18,6 @@ mod pages;
 mod progress;
 pub mod run;
 pub mod simulate;
-mod startable;
 mod stdout;
 mod warn;
 mod watch;

@@ -17,10 +17,10 @@ pub enum OriginFault {
     #[error("{0}")]
     Servers(#[from] Fault),
     /// A file that TLS needs.
-    #[error("{}.tls: {error}", if .pool.is_empty() { "origin" } else { .pool })]
+    #[error("{error}")]
     Tls {
-        /// The pool; empty: the default one.
-        pool: String,
+        /// The pool's place in the policy: 0 is the default one.
+        index: usize,
         /// What is wrong with it.
         error: TlsError,
     },
@@ -47,12 +47,12 @@ impl Pools {
         let settings = std::iter::once(&policy.origin).chain(&policy.pools);
         let named = policy.plan.pool_ids().iter().zip(settings);
         let mut origins: Vec<Option<ArcSwap<Origin>>> = Vec::new();
-        for (id, settings) in named {
+        for (index, (id, settings)) in named.enumerate() {
             origins.resize_with(origins.len().max(id.index() + 1), || None);
             let former = former.and_then(|former| former.get(*id));
             let name = if *id == PoolId::DEFAULT { None } else { policy.plan.pool_name(*id) };
-            origins[id.index()] =
-                Some(ArcSwap::new(pool(settings, policy, name, former.as_deref(), counters)?));
+            let origin = pool(settings, policy, (index, name), former.as_deref(), counters)?;
+            origins[id.index()] = Some(ArcSwap::new(origin));
         }
         let kept = former.filter(|former| {
             let same = |(one, other): (&Option<ArcSwap<Origin>>, &Option<ArcSwap<Origin>>)| match (
@@ -130,7 +130,7 @@ fn is_moved(former: &Origin, origin: &Origin) -> bool {
 fn pool(
     settings: &meant::Origin,
     policy: &Policy,
-    name: Option<&str>,
+    (index, name): (usize, Option<&str>),
     former: Option<&Arc<Origin>>,
     counters: &Counters,
 ) -> Result<Arc<Origin>, OriginFault> {
@@ -138,7 +138,7 @@ fn pool(
     let known = former.and_then(|it| Some((&it.settings, it.transport.as_ref()?)));
     let transport = match Transport::new(settings, &policy.limits, known, &counters.origin_tls) {
         Ok(transport) => transport,
-        Err(error) => return Err(OriginFault::Tls { pool, error }),
+        Err(error) => return Err(OriginFault::Tls { index, error }),
     };
     let same = |former: &&Arc<Origin>| {
         let transports = (former.transport.as_ref(), transport.as_ref());

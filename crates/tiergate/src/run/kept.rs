@@ -37,20 +37,19 @@ pub(super) fn handed_over(policy: &mut Policy, sockets: &[TcpListener]) -> Vec<S
     })
 }
 
-/// Why a listener cannot be opened. `open`: the listeners that are, and whether each is of IPv6 alone.
-pub(super) fn cannot_listen(
+/// Why a listener of IPv4 cannot be opened, if an open one of both versions is in the way. `open`: the listeners that are, and whether each is
+/// of IPv6 alone.
+pub(super) fn held_by_both_versions(
     address: SocketAddr,
     mut open: impl Iterator<Item = (SocketAddr, bool)>,
-) -> String {
+) -> Option<String> {
     let takes_it = |(it, only_v6): &(SocketAddr, bool)| {
         has_all_of_v6(*it) && !only_v6 && it.port() == address.port() && address.is_ipv4()
     };
-    match open.find(takes_it) {
-        Some((all, _)) => format!(
-            "cannot listen on {address}: `{all}` was opened for IPv4, too, and an open socket keeps that; restart with this policy, since an upgrade hands the socket on"
-        ),
-        None => format!("cannot listen on {address}"),
-    }
+    let (all, _) = open.find(takes_it)?;
+    Some(format!(
+        "cannot listen on {address}: `{all}` was opened for IPv4, too, and an open socket keeps that; restart with this policy, since an upgrade hands the socket on"
+    ))
 }
 
 fn at_next_start(key: &str) -> String {

@@ -8,7 +8,7 @@ use crate::kernel;
 use crate::lanes::Lanes;
 use crate::listen::{self, InForce, Program, Settings, Wanted};
 use crate::shared::{Present, Shared};
-use anyhow::Context;
+use crate::startable::{self, Protocol, Subject};
 use arc_swap::ArcSwap;
 use std::collections::{HashMap, HashSet};
 use std::net::{SocketAddr, TcpListener};
@@ -46,14 +46,15 @@ pub(super) struct Prepared {
 /// Reads the certificates of a policy's listeners.
 ///
 /// # Errors
-/// A certificate cannot be used.
-pub(super) fn in_force(policy: &Policy) -> anyhow::Result<HashMap<SocketAddr, InForce>> {
-    let read = |listener: &Listener| {
-        let address = listener.address;
-        let settings = InForce::new(listener.clone());
-        Ok((address, settings.with_context(|| format!("TLS on {address}"))?))
+/// A certificate cannot be used; with its line.
+pub(super) fn in_force(policy: &Policy) -> Result<HashMap<SocketAddr, InForce>, String> {
+    let read = |(index, listener): (usize, &Listener)| {
+        let settings = InForce::new(listener.clone()).map_err(|fault| {
+            startable::wrong(&policy.sources, Subject::ListenerTls(index), fault.to_string())
+        });
+        Ok((listener.address, settings?))
     };
-    policy.listeners.iter().map(read).collect()
+    policy.listeners.iter().enumerate().map(read).collect()
 }
 
 /// The open listeners.
@@ -85,27 +86,34 @@ impl Listeners {
     /// Binds the listeners of a policy that are not open yet. `in_force`: as [`in_force`] has read them.
     ///
     /// # Errors
-    /// An address cannot be bound.
+    /// An address cannot be bound; with its line.
     pub(super) fn prepare(
         &mut self,
         policy: &Policy,
         in_force: HashMap<SocketAddr, InForce>,
-    ) -> anyhow::Result<Prepared> {
+    ) -> Result<Prepared, String> {
         let (mut fresh, mut quic) = (HashMap::new(), HashMap::new());
-        for listener in &policy.listeners {
+        for (index, listener) in policy.listeners.iter().enumerate() {
             let address = listener.address;
+            let wrong =
+                |message| startable::wrong(&policy.sources, Subject::Listener(index), message);
             if !self.open.contains_key(&address) {
                 let sockets = self.sockets(listener);
-                let sockets = sockets.with_context(|| self.cannot_listen(address, policy))?;
+                let sockets = sockets.map_err(|fault| {
+                    let held = self.held_by_both_versions(address, policy);
+                    let words = || startable::cannot_listen(address, Protocol::Tcp, &fault);
+                    wrong(held.unwrap_or_else(words))
+                })?;
                 fresh.insert(address, sockets);
             }
             let known = self.open.get(&address);
             if listener.http3 && known.is_none_or(|known| known.quic.is_none()) {
                 let may_wait = self.had_quic.contains(&address) || self.has_predecessor;
                 let bound = quic_listeners::bind(listener, self.threads.len(), may_wait);
-                let bound =
-                    bound.with_context(|| format!("cannot listen on {address} by UDP, for HTTP/3"));
-                quic.insert(address, bound?);
+                let bound = bound.map_err(|fault| {
+                    wrong(startable::cannot_listen(address, Protocol::Udp, &fault))
+                })?;
+                quic.insert(address, bound);
             }
         }
         Ok(Prepared { in_force, fresh, quic, deferred: kernel::deferred(policy) })
@@ -196,12 +204,12 @@ impl Listeners {
         Ok((listen::bind(listener, self.threads.len())?, !share))
     }
 
-    /// Why there are none.
-    fn cannot_listen(&self, address: SocketAddr, policy: &Policy) -> String {
+    /// Why there are none, if one of our own sockets is in the way.
+    fn held_by_both_versions(&self, address: SocketAddr, policy: &Policy) -> Option<String> {
         let wanted = policy.listeners.iter().map(|it| (it.address, it.only_v6));
         let open = self.open.values().map(|it| it.settings.load());
         let open = open.map(|it| (it.listener.address, it.listener.only_v6));
-        kept::cannot_listen(address, wanted.chain(open))
+        kept::held_by_both_versions(address, wanted.chain(open))
     }
 
     /// All sockets once more, those of an address in the order of its threads.

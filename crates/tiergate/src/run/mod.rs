@@ -21,6 +21,7 @@ use crate::observe::counters::Counters;
 use crate::origin::{http2, idle};
 use crate::request::account;
 use crate::shared::{self, Config, Shared};
+use crate::startable::{self, Protocol, Subject};
 use crate::{admin, clock, listen, timers};
 use anyhow::{Context, anyhow};
 use govern::Signals;
@@ -73,16 +74,20 @@ where
     // Before the listeners: a start that fails must take no connections with it.
     let bind = |address| match passed_on.listener(address) {
         Some(known) => Ok(known),
-        None => admin::bind(address)
-            .with_context(|| format!("cannot bind the admin listener to {address}")),
+        None => admin::bind(address).map_err(|fault| {
+            let message = startable::cannot_listen(address, Protocol::Tcp, &fault);
+            anyhow!(startable::wrong(&policy.sources, Subject::Admin, message))
+        }),
     };
     let admin = policy.admin.map(bind).transpose()?;
     let counters = Counters::new(threads::count(&policy));
     let (threads, lanes, orders) = threads::of(&policy);
-    let config = Config::new(policy, 1, None, &counters).map_err(|fault| anyhow!("{fault}"))?;
+    let sources = policy.sources.clone();
+    let config = Config::new(policy, 1, None, &counters)
+        .map_err(|fault| anyhow!(startable::wrong_origin(&sources, &fault)))?;
     config.dates.warnings().iter().for_each(|it| tracing::warn!("{it}"));
     let shared = Arc::new(Shared::new(config, counters));
-    open_log(&shared, &shared.config.load().policy)?;
+    open_log(&shared, &shared.config.load().policy).map_err(|fault| anyhow!(fault))?;
     observe(&shared, to_observe);
 
     if let Some(lanes) = lanes {
@@ -92,8 +97,12 @@ where
     let has_predecessor = passed_on.predecessor.is_some();
     let mut listeners =
         Listeners::new(shared.clone(), orders, passed_on.listeners, has_predecessor);
-    let in_force = listeners::in_force(&shared.config.load().policy)?;
-    let prepared = listeners.prepare(&shared.config.load().policy, in_force)?;
+    let prepared = {
+        let policy = &shared.config.load().policy;
+        let in_force = listeners::in_force(policy);
+        let prepared = in_force.and_then(|in_force| listeners.prepare(policy, in_force));
+        prepared.map_err(|fault| anyhow!(fault))?
+    };
     if passed_on.predecessor.is_some() {
         // It serves until this process does: there is time to look up the names of servers.
         let pools = shared.config.load().pools.clone();
@@ -271,6 +280,7 @@ mod tests {
         });
         // Both addresses are taken: the first that is bound fails.
         let fault = run(source, None, |_| async { Ok(()) }).expect_err("no address is free");
-        assert!(fault.to_string().starts_with("cannot bind the admin listener to"), "{fault}");
+        let expected = format!("cannot listen on {}: ", admin.local_addr().expect("bound"));
+        assert!(fault.to_string().starts_with(&expected), "{fault}");
     }
 }

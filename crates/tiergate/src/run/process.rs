@@ -6,11 +6,11 @@ use crate::config::meant::{AccessLog, Policy};
 use crate::observe::access_log::Log;
 use crate::observed::ObservedPolicy;
 use crate::shared::{Config, Shared, flow_key};
+use crate::startable::{self, Subject};
 use crate::workers::program;
-use anyhow::Context;
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use tiergate_core::names::Names;
 use tiergate_core::plan::Plan;
@@ -102,17 +102,16 @@ impl Process {
         program::check(&policy, &former.policy)?;
         open_files::bound_connections(&mut policy);
         // All that can fail comes before anything changes.
-        let in_force = listeners::in_force(&policy).map_err(|error| format!("{error:#}"))?;
+        let in_force = listeners::in_force(&policy)?;
         let listeners = || self.listeners.lock().expect("no reload panics");
-        let prepared =
-            listeners().prepare(&policy, in_force).map_err(|error| format!("{error:#}"))?;
-        let generation = former.generation + 1;
+        let prepared = listeners().prepare(&policy, in_force)?;
+        let (generation, sources) = (former.generation + 1, policy.sources.clone());
         let config = Config::new(policy, generation, Some(&former), &self.shared.counters)
-            .map_err(|fault| fault.to_string())?;
+            .map_err(|fault| startable::wrong_origin(&sources, &fault))?;
         config.dates.follow(&former.dates)?;
         let warnings = config.dates.warnings();
         if config.policy.access_log != former.policy.access_log {
-            open_log(&self.shared, &config.policy).map_err(|error| format!("{error:#}"))?;
+            open_log(&self.shared, &config.policy)?;
         }
         // Files may have taken their time, and what is opened now would be closed by nobody.
         let mut listeners = listeners();
@@ -174,11 +173,18 @@ pub(super) fn observe(shared: &Shared, observed: Option<(PathBuf, Policy)>) {
 }
 
 /// Opens the access log that the policy names, in place of the former.
-pub(super) fn open_log(shared: &Shared, policy: &Policy) -> anyhow::Result<()> {
+///
+/// # Errors
+/// Why it cannot be opened, with its line.
+pub(super) fn open_log(shared: &Shared, policy: &Policy) -> Result<(), String> {
     let start = |settings: &AccessLog| {
-        let path = settings.path.as_deref().unwrap_or(Path::new("standard output"));
-        Log::start(settings, shared.counters.clone())
-            .with_context(|| format!("cannot open the access log {}", path.display()))
+        Log::start(settings, shared.counters.clone()).map_err(|fault| {
+            let message = match &settings.path {
+                Some(path) => startable::cannot_log(path, &fault),
+                None => format!("standard output cannot be written: {fault}"),
+            };
+            startable::wrong(&policy.sources, Subject::AccessLog, message)
+        })
     };
     shared.log.store(policy.access_log.as_ref().map(start).transpose()?.map(Arc::new));
     Ok(())

@@ -15,6 +15,11 @@ const LINKS_MAX: usize = 40;
 /// The file systems of the kernel's own files, in which there are no others (`linux/magic.h`): those of /proc and /sys.
 const OF_THE_KERNEL: [FsWord; 2] = [PROC_SUPER_MAGIC, 0x6265_6572];
 
+/// Why the access log cannot be opened, of which the system says this.
+pub(crate) fn cannot_log(path: &Path, fault: &io::Error) -> String {
+    unwritable(path).unwrap_or_else(|| format!("{} cannot be written: {fault}", path.display()))
+}
+
 /// Why nothing can be appended to a file, which need not be there yet.
 pub(super) fn unwritable(path: &Path) -> Option<String> {
     let shown = path.display();

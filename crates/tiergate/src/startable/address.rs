@@ -1,0 +1,132 @@
+//! Whether an address can be listened on.
+
+use super::holder::Holder;
+use socket2::{Domain, Socket, Type};
+use std::io::{Error, ErrorKind};
+use std::net::SocketAddr;
+
+/// What is listened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// Connections.
+    Tcp,
+    /// HTTP/3.
+    Udp,
+}
+
+/// What is to be said of an address beforehand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// A start fails.
+    Fault(String),
+    /// A start may fail: that depends on who starts it.
+    Warning(String),
+}
+
+/// Why an address cannot be listened on, and what to do about it.
+pub(crate) fn cannot_listen(address: SocketAddr, protocol: Protocol, fault: &Error) -> String {
+    let holder = match fault.kind() {
+        ErrorKind::AddrInUse => Holder::of(address, protocol),
+        _ => Holder::Unknown,
+    };
+    words(address, protocol, fault, &holder)
+}
+
+fn words(address: SocketAddr, protocol: Protocol, fault: &Error, holder: &Holder) -> String {
+    let (how, option) = match protocol {
+        Protocol::Tcp => ("", 't'),
+        Protocol::Udp => (" by UDP, for HTTP/3", 'u'),
+    };
+    let why = match fault.kind() {
+        ErrorKind::AddrInUse => match holder {
+            Holder::Process { name, number } => {
+                format!("{name} (process {number}) has it; stop that, or name another port")
+            }
+            Holder::Unknown => format!(
+                "another program has it, and as root `ss -ln{option}p` says which; stop that, or name another port"
+            ),
+        },
+        ErrorKind::AddrNotAvailable => {
+            "this machine does not have the address; `ip address` lists those that it has"
+                .to_owned()
+        }
+        ErrorKind::PermissionDenied => format!(
+            "this user may not listen on port {}; give the gateway CAP_NET_BIND_SERVICE (systemd: AmbientCapabilities=CAP_NET_BIND_SERVICE, as in \
+             the unit of the package), or name a port from 1024",
+            address.port()
+        ),
+        _ => fault.to_string(),
+    };
+    format!("cannot listen on {address}{how}: {why}")
+}
+
+/// What is to be said of an address on which the gateway is to listen; nothing if another gateway has it, which may be the one that is to
+/// load the policy. `share`: with others that do so, too.
+pub(super) fn judge(
+    address: SocketAddr,
+    protocol: Protocol,
+    only_v6: bool,
+    share: bool,
+) -> Option<Verdict> {
+    let fault = bind(address, protocol, only_v6, share).err()?;
+    if fault.kind() == ErrorKind::AddrInUse {
+        let holder = Holder::of(address, protocol);
+        let said = || words(address, protocol, &fault, &holder);
+        return match &holder {
+            it if it.may_be_gateway() => None,
+            Holder::Process { .. } => Some(Verdict::Fault(said())),
+            Holder::Unknown => Some(Verdict::Warning(said())),
+        };
+    }
+    let said = words(address, protocol, &fault, &Holder::Unknown);
+    match fault.kind() {
+        ErrorKind::PermissionDenied => Some(Verdict::Warning(format!(
+            "{said}; where another user starts it, or systemd passes it the socket, that is no fault, and --other-machine leaves it out"
+        ))),
+        _ => Some(Verdict::Fault(said)),
+    }
+}
+
+/// Binds an address as the listeners do, without taking connections.
+fn bind(address: SocketAddr, protocol: Protocol, only_v6: bool, share: bool) -> Result<(), Error> {
+    if protocol == Protocol::Udp {
+        return crate::quic::bind(address, 1, only_v6).map(drop);
+    }
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    if only_v6 {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(share)?;
+    socket.bind(&address.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, UdpSocket};
+
+    #[test]
+    fn a_taken_address_is_the_gateways_or_a_fault() {
+        let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = tcp.local_addr().expect("bound");
+        // This very program has it.
+        assert_eq!(judge(address, Protocol::Tcp, false, false), None);
+        let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let address = udp.local_addr().expect("bound");
+        assert_eq!(judge(address, Protocol::Udp, false, false), None);
+        let fault = Error::from(ErrorKind::AddrInUse);
+        let said = cannot_listen(address, Protocol::Udp, &fault);
+        let expected = format!("(process {}) has it; stop that", std::process::id());
+        assert!(said.contains(&expected), "{said}");
+        assert!(said.starts_with(&format!("cannot listen on {address} by UDP, for HTTP/3: ")));
+    }
+
+    #[test]
+    fn what_depends_on_the_user_is_no_fault_of_the_policy() {
+        let address: SocketAddr = "127.0.0.1:80".parse().expect("an address");
+        let fault = Error::from(ErrorKind::PermissionDenied);
+        let said = cannot_listen(address, Protocol::Tcp, &fault);
+        assert!(said.contains("may not listen on port 80; give the gateway CAP_NET_BIND_SERVICE"));
+    }
+}
