@@ -237,6 +237,32 @@ fn a_lame_duck_says_so_and_serves_until_it_drains() {
     assert!(began.elapsed() >= Duration::from_millis(500));
 }
 
+/// An operator who reloads then would else believe that the policy is in force.
+#[test]
+fn signals_that_a_leaving_gateway_does_not_follow_are_said() {
+    let origin = Origin::echo();
+    let mut gateway = Gateway::start(&lame(&origin, "1h"));
+    gateway.process.signal(Signal::TERM);
+    eventually("it is not ready", || !is_ready(&gateway));
+    let on_its_way = "this process is on its way out, and";
+    gateway.process.signal(Signal::HUP);
+    let reload = format!("SIGHUP reopens the access log only: {on_its_way} loads no policy");
+    eventually("it says so", || gateway.log().contains(&reload));
+    gateway.process.signal(Signal::USR2);
+    let upgrade = format!("SIGUSR2 is ignored: {on_its_way} starts no successor");
+    eventually("it says so", || gateway.log().contains(&upgrade));
+    // The same while it drains.
+    let idle = gateway.client();
+    let said = gateway.log().len();
+    gateway.process.signal(Signal::TERM);
+    eventually("it drains", || gateway.log().contains("draining, at most"));
+    gateway.process.signal(Signal::HUP);
+    let again = |log: &str| log[said..].contains(&reload) || log.ends_with("drained\n");
+    eventually("it says so again", || again(&gateway.log()));
+    drop(idle);
+    gateway.drain();
+}
+
 /// A client that asks which of two gateways is ready, as a load balancer does, and sends its requests there.
 #[test]
 fn stops_lose_nothing_of_a_client_that_follows_readiness() {

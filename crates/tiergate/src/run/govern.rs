@@ -104,7 +104,7 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
     loop {
         tokio::select! {
             _ = &mut workers => break,
-            signal = signals.next() => if signal == Signal::End { break },
+            () = signals.end_of_leaving(&process.shared) => break,
         }
     }
     Ok(())
@@ -195,6 +195,7 @@ async fn hand_over(process: &Process, signals: &mut Signals) -> Handed {
         Ok(Some(number)) => {
             tracing::info!(successor = number, "the successor serves");
             signals.pass_on(number);
+            signals.is_to_reload = false;
             let _ = sd_notify::notify(false, &[NotifyState::MainPid(number)]);
             process.shared.succeed();
             Handed::Over
@@ -215,7 +216,7 @@ async fn lame_duck(shared: &Shared, signals: &mut Signals) {
     shared.leave();
     tokio::select! {
         () = tokio::time::sleep(time) => {}
-        () = signals.end(shared) => {}
+        () = signals.end_of_leaving(shared) => {}
     }
 }
 
@@ -238,8 +239,8 @@ async fn drain(process: &Process, signals: &mut Signals, mut is_first: bool) {
     while shared.is_busy() && Instant::now() < until {
         tokio::select! {
             () = tokio::time::sleep(DRAIN_LOOK) => {}
-            signal = signals.next() => {
-                if signal == Signal::End && !std::mem::take(&mut is_first) {
+            () = signals.end_of_leaving(shared) => {
+                if !std::mem::take(&mut is_first) {
                     break;
                 }
             }
@@ -376,6 +377,25 @@ impl Signals {
                     self.is_to_reload = true;
                 }
                 Signal::Upgrade => self.is_to_upgrade = true,
+            }
+        }
+    }
+
+    /// The next signal to end of a process that is on its way out. Of the others, only the access log is opened anew.
+    async fn end_of_leaving(&mut self, shared: &Shared) {
+        loop {
+            match self.next().await {
+                Signal::End => return,
+                Signal::Reopen => reopen_log(shared),
+                Signal::Reload => {
+                    reopen_log(shared);
+                    tracing::warn!(
+                        "SIGHUP reopens the access log only: this process is on its way out, and loads no policy any more; a successor does, or the next start"
+                    );
+                }
+                Signal::Upgrade => tracing::warn!(
+                    "SIGUSR2 is ignored: this process is on its way out, and starts no successor; start the gateway anew"
+                ),
             }
         }
     }
