@@ -204,6 +204,10 @@ fn hosts() {
         (400, b"GET / HTTP/1.1\r\nHost: \xc3\xa9\r\n\r\n"),
         (400, b"GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n"),
         (400, b"GET http://b/ HTTP/1.1\r\nHost: a b\r\n\r\n"),
+        // The origin, or what is in front of it, could take either.
+        (400, b"GET http://good/ HTTP/1.1\r\nHost: evil\r\n\r\n"),
+        (400, b"GET http://good:8080/ HTTP/1.0\r\nHost: good\r\n\r\n"),
+        (ACCEPTED, b"GET http://good:80/ HTTP/1.1\r\nHost: Good\r\n\r\n"),
     ];
     for (expected, head) in cases {
         check(head, *expected, request);

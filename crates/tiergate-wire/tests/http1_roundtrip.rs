@@ -67,10 +67,13 @@ fn odd_spelling_is_written_anew() {
 #[test]
 fn an_absolute_target_becomes_a_path_and_its_host_wins() {
     plain(
-        "GET http://b:2?x HTTP/1.1\r\nHost: a\r\nC: d\r\n\r\n",
+        "GET http://b:2?x HTTP/1.1\r\nHost: B:2\r\nC: d\r\n\r\n",
         "GET /?x HTTP/1.1\r\nC: d\r\nHost: b:2\r\n\r\n",
     );
-    plain("OPTIONS http://b HTTP/1.1\r\nHost: a\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: b\r\n\r\n");
+    plain(
+        "OPTIONS http://b HTTP/1.1\r\nHost: b:80\r\n\r\n",
+        "OPTIONS * HTTP/1.1\r\nHost: b\r\n\r\n",
+    );
 }
 
 #[test]
@@ -90,7 +93,7 @@ fn another_path_replaces_the_one_of_the_target() {
         ("GET // HTTP/1.1\r\nHost:a\r\n\r\n", "GET /a/b HTTP/1.1\r\nHost: a\r\n\r\n"),
         ("GET // HTTP/1.0\r\nHost: a\r\n\r\n", "GET /a/b HTTP/1.1\r\nHost: a\r\n\r\n"),
         (
-            "GET http://b//?c HTTP/1.1\r\nHost: a\r\nB: c\r\n\r\n",
+            "GET http://b//?c HTTP/1.1\r\nHost: b\r\nB: c\r\n\r\n",
             "GET /a/b?c HTTP/1.1\r\nB: c\r\nHost: b\r\n\r\n",
         ),
     ] {

@@ -424,13 +424,18 @@ fn server_names() {
         assert_eq!(ask("vip.test", &closing("/", "vip.test", "")), both, "{rule}");
         assert_eq!(ask("VIP.test", &closing("/", "vip.test.", "")), both, "{rule}");
         assert_eq!(ask("vip.test", &closing("/", "a.test", "")), only_sni, "{rule}");
+        assert_eq!(ask("vip.test", &closing("https://a.test/", "a.test", "")), only_sni, "{rule}");
+        assert_eq!(ask("a.test", &closing("/", "vip.test", "")), only_host, "{rule}");
         assert_eq!(
-            ask("vip.test", &closing("https://a.test/", "vip.test", "")),
-            only_sni,
+            ask("a.test", &closing("https://vip.test/", "vip.test", "")),
+            only_host,
             "{rule}"
         );
-        assert_eq!(ask("a.test", &closing("/", "vip.test", "")), only_host, "{rule}");
-        assert_eq!(ask("a.test", &closing("https://vip.test/", "a.test", "")), only_host, "{rule}");
+        for (target, host) in [("https://vip.test/", "a.test"), ("https://a.test/", "vip.test")] {
+            let request = closing(target, host, "");
+            let status = by_tls(guarded.gateway.address, &authority, None, "a.test", &request);
+            assert_eq!(status, Some(400), "{rule}: {target}, {host}");
+        }
         assert_eq!(
             ask("a.test", &closing("/", "a.test", "X-Forwarded-Host: vip.test\r\n")),
             0,

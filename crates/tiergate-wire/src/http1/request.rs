@@ -3,7 +3,7 @@
 use super::fields::FieldTable;
 use super::message::{Framing, HeadError, HeadLimits, Parsed, Stop, Version, malformed};
 use super::scan::{target_end, token_len};
-use super::target::{Target, check_host, host_name};
+use super::target::{Target, check_host, host_name, is_same_authority};
 
 /// Bytes of a method; no longer one is implemented anywhere, and it gets 501.
 pub const METHOD_LEN_MAX: usize = 32;
@@ -124,7 +124,7 @@ fn parse_within<'b>(
         path_is_rewritten: false,
         query: parts.query.unwrap_or_default(),
         has_query: parts.query.is_some(),
-        host: request_host(version, parts.authority, fields)?,
+        host: request_host(version, (target, parts.authority), fields)?,
         version,
         body: fields.control.framing(version)?.unwrap_or(Framing::None),
         keep_alive: false,
@@ -175,7 +175,7 @@ fn may_upgrade(protocols: &[u8]) -> bool {
 #[inline]
 fn request_host<'b>(
     version: Version,
-    authority: Option<&'b [u8]>,
+    (target, authority): (&[u8], Option<&'b [u8]>),
     fields: &mut FieldTable<'b>,
 ) -> Result<&'b [u8], HeadError> {
     let host = fields.control.host;
@@ -185,7 +185,11 @@ fn request_host<'b>(
         return Err(HeadError::bad("no host field"));
     }
     if let Some(authority) = authority {
-        // RFC 9112 §3.2.2: the target's authority replaces the field.
+        // RFC 9112 §3.2.2 has the target's authority replace the field. A client that follows it sends both alike (§3.2); where they differ, some
+        // recipient between client and origin would take the other: refused, as HAProxy does.
+        if host.is_some_and(|host| !is_same_authority(host, target, authority)) {
+            return Err(HeadError::bad("host and the target's authority differ"));
+        }
         fields.drop_host_line();
         return Ok(authority);
     }

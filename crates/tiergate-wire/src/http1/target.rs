@@ -95,6 +95,18 @@ pub fn host_name(authority: &[u8]) -> &[u8] {
     &authority[..name_len.unwrap_or(authority.len())]
 }
 
+/// Whether `host` names what the `authority` of an absolute `target` names: case does not matter, nor whether the port of the scheme is said.
+#[cold]
+pub(super) fn is_same_authority(host: &[u8], target: &[u8], authority: &[u8]) -> bool {
+    let is_https = target.get(4).is_some_and(|byte| byte.eq_ignore_ascii_case(&b's'));
+    let usual: &[u8] = if is_https { b"443" } else { b"80" };
+    let port = |of: &[u8]| match of[host_name(of).len()..].strip_prefix(b":") {
+        None | Some([]) => usual.to_vec(),
+        Some(port) => port.to_vec(),
+    };
+    host_name(host).eq_ignore_ascii_case(host_name(authority)) && port(host) == port(authority)
+}
+
 fn is_ipv6(inner: &[u8]) -> bool {
     std::str::from_utf8(inner).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok())
 }
@@ -144,6 +156,25 @@ mod tests {
         ];
         for host in bad {
             assert!(check_host(host).is_err(), "{}", host.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn authorities_that_are_the_same() {
+        for (host, target, authority, is_same) in [
+            ("a", "http://a/", "a", true),
+            ("A.b", "http://a.B/", "a.B", true),
+            ("a:80", "http://a/", "a", true),
+            ("a", "HTTP://a:80", "a:80", true),
+            ("a:", "https://a:443?", "a:443", true),
+            ("[::1]", "https://[::1]/", "[::1]", true),
+            ("a:80", "https://a/", "a", false),
+            ("a:443", "http://a/", "a", false),
+            ("a:8080", "http://a:8081/", "a:8081", false),
+            ("b", "http://a/", "a", false),
+        ] {
+            let [host, of, authority] = [host, target, authority].map(str::as_bytes);
+            assert_eq!(is_same_authority(host, of, authority), is_same, "{target}");
         }
     }
 

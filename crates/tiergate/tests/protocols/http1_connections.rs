@@ -299,11 +299,18 @@ fn an_old_client_that_reads_slowly_gets_no_chunks_either() {
 }
 
 #[test]
-fn an_absolute_targets_host_counts_and_not_the_fields() {
+fn an_absolute_targets_host_goes_on_and_another_in_the_field_is_refused() {
     let Some(server) = servers::node() else { return };
     let gateway = gateway(&server);
-    let request = "GET http://Real.test:81/echo HTTP/1.1\r\nHost: other.test\r\n\r\n";
-    let seen = echoed(&mut gateway.client(), request);
-    assert_eq!(values(&seen, "host"), ["Real.test:81"]);
-    assert_eq!(seen["url"], "/echo");
+    for (target, host) in [("Real.test:81", "real.test:81"), ("real.test:80", "Real.test")] {
+        let request = format!("GET http://{target}/echo HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let seen = echoed(&mut gateway.client(), &request);
+        assert_eq!(values(&seen, "host"), [target]);
+        assert_eq!(seen["url"], "/echo");
+    }
+    for host in ["other.test", "real.test:82", "real.test"] {
+        let mut client = gateway.client();
+        client.send(&format!("GET http://real.test:81/echo HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!(client.answer().status, 400, "{host}");
+    }
 }
