@@ -1,16 +1,21 @@
 //! `tiergate explain`: what a given request would get, and why.
 
+mod asked;
+
 use super::{outputs, words};
 use crate::config::meant::Policy;
 use crate::config::{class, load, route, scheduling, show};
+use crate::request::decide::may_be_forwarded;
+use asked::Asked;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use tiergate_core::adapt::Adaptation;
-use tiergate_core::classify::path::{Ambiguity, Buffers, Paths, normalise};
+use tiergate_core::classify::path::{Buffers, Paths, normalise};
 use tiergate_core::classify::{Condition, Match, Output, Scratch, Span};
 use tiergate_core::names::{AdaptationId, ResourceId, Route};
 use tiergate_core::plan::Plan;
-use tiergate_core::request::{Field, Part, RequestView, Value};
+use tiergate_core::request::{Part, RequestView, Value};
+use tiergate_wire::http1::FieldTable;
 
 /// Most earlier rules that are shown because all but one of their conditions hold.
 const NEAR_MAX: usize = 5;
@@ -87,38 +92,40 @@ pub fn explain_file(path: &Path, question: &Question) -> anyhow::Result<String> 
     Ok(policy.redaction.redacted(&answer).into_owned())
 }
 
-/// A request taken apart.
-struct Request<'q> {
-    method: &'q str,
-    host: String,
-    raw_path: &'q str,
-    query: &'q str,
-    fields: Vec<Field<'q>>,
-    client: IpAddr,
-}
-
 /// Says which class and rule a request gets, and why.
 ///
 /// # Errors
 /// When the question cannot be read as a request; the message says what is expected.
 pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<String, String> {
-    let request = request(question)?;
+    let asked = Asked::of(question)?;
+    let client = question.client.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let known = &question.known;
     let listener = policy.listener_called(known.listener.as_deref().unwrap_or_default())?;
     let client_name = known.client_name.as_deref().unwrap_or_default().to_ascii_lowercase();
-    let mut buffers = Buffers::default();
-    let paths = match normalise(request.raw_path.as_bytes(), policy.paths, &mut buffers) {
-        Ok(paths) => paths,
-        Err(unclear) => return Ok(refused(&request, unclear.ambiguity)),
+    let (mut table, mut buffers) = (FieldTable::new(), Buffers::default());
+    let head = match asked.head(&policy.limits, &mut table) {
+        Ok(head) => head,
+        Err(fault) => return Ok(refused(&asked, client, (fault.status, fault.why))),
     };
+    if let Err(wrong) = may_be_forwarded(&policy.limits, &head) {
+        return Ok(refused(&asked, client, wrong));
+    }
+    let paths = match normalise(head.path, policy.paths, &mut buffers) {
+        Ok(paths) => paths,
+        Err(unclear) => {
+            let why = format!("{} (forwarding.path)", unclear.ambiguity);
+            return Ok(refused(&asked, client, (400, &why)));
+        }
+    };
+    let fields = asked.said(&table);
     #[allow(clippy::needless_update, reason = "a new part need not be told here at once")]
     let view = RequestView {
-        method: request.method.as_bytes(),
-        host: request.host.as_bytes(),
+        method: head.method,
+        host: head.host_name(),
         path: paths.judged,
-        query: request.query.as_bytes(),
-        fields: &request.fields,
-        client: request.client,
+        query: head.query,
+        fields: &fields,
+        client,
         listener,
         local: known.destination.unwrap_or(policy.listeners[usize::from(listener)].address.ip()),
         sni: text_of(&known.sni),
@@ -131,7 +138,7 @@ pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<Strin
         ..RequestView::EMPTY
     };
     let found = policy.classifier.classify(&view, &mut Scratch::default());
-    let mut text = asked(&view, request.raw_path, &paths);
+    let mut text = shown(&view, &String::from_utf8_lossy(head.path), &paths);
     if let (true, Some(whole)) = (policy.is_all_observed, &policy.observed) {
         let pool = pool(&policy.plan, &found).map(|words| format!("; {words}"));
         text += &format!(
@@ -178,62 +185,13 @@ fn text_of(given: &Option<String>) -> &[u8] {
     given.as_deref().unwrap_or_default().as_bytes()
 }
 
-fn request(question: &Question) -> Result<Request<'_>, String> {
-    let mut words = question.request.split_ascii_whitespace();
-    let expected = || {
-        format!(
-            "the request must be a method and a target, such as 'GET /x', got {:?}",
-            question.request
-        )
-    };
-    let method = words.next().ok_or_else(expected)?;
-    let target = words.next().ok_or_else(expected)?;
-    let version = words.next().unwrap_or("HTTP/1.1");
-    if words.next().is_some() || !version.starts_with("HTTP/") {
-        return Err(expected());
-    }
-    let mut fields = Vec::new();
-    for header in &question.headers {
-        let (name, value) = header
-            .split_once(':')
-            .filter(|(name, _)| !name.trim().is_empty())
-            .ok_or_else(|| format!("a header must be 'Name: value', got {header:?}"))?;
-        fields.push(Field { name: name.trim().as_bytes(), value: value.trim().as_bytes() });
-    }
-    let absolute = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"));
-    let (authority, local) = match absolute {
-        Some(rest) => rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len())),
-        None => ("", target),
-    };
-    let local = local.split('#').next().unwrap_or(local);
-    let (raw_path, query) = local.split_once('?').unwrap_or((local, ""));
-    let from_header = || {
-        let host = fields.iter().find(|field| field.name.eq_ignore_ascii_case(b"host"))?;
-        Some(String::from_utf8_lossy(host.value).into_owned())
-    };
-    let given = question.host.clone();
-    let host = given.or_else(|| (!authority.is_empty()).then(|| authority.to_owned()));
-    let host = without_port(&host.or_else(from_header).unwrap_or_default()).to_owned();
-    let client = question.client.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    Ok(Request { method, host, raw_path, query, fields, client })
+/// A request that is refused before any rule sees it.
+fn refused(asked: &Asked, client: IpAddr, (status, why): (u16, &str)) -> String {
+    let line = &asked.line;
+    format!("{line} from {client}\n\nIt is refused with {status} before any rule: {why}\n")
 }
 
-fn without_port(host: &str) -> &str {
-    match host.rfind(':').filter(|colon| host[*colon..].find(']').is_none()) {
-        Some(colon) => &host[..colon],
-        None => host,
-    }
-}
-
-/// A request whose path is refused before any rule sees it.
-fn refused(request: &Request<'_>, ambiguity: Ambiguity) -> String {
-    let Request { method, raw_path, client, .. } = request;
-    format!(
-        "{method} {raw_path} from {client}\n\nIt is refused with 400 before any rule: {ambiguity} (forwarding.path)\n"
-    )
-}
-
-fn asked(view: &RequestView<'_>, raw_path: &str, paths: &Paths<'_>) -> String {
+fn shown(view: &RequestView<'_>, raw_path: &str, paths: &Paths<'_>) -> String {
     let [method, path] = [view.method, view.path].map(String::from_utf8_lossy);
     let mut text = format!("{method} {path} from {}", view.client);
     if !view.host.is_empty() {

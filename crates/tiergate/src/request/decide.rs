@@ -11,6 +11,7 @@ use crate::buffers;
 use crate::client::peer::Peer;
 use crate::client::seam::Client;
 use crate::clock;
+use crate::config::meant::Limits;
 use crate::door::Entry;
 use crate::grpc;
 use crate::respond::Format;
@@ -104,7 +105,8 @@ fn decide_in<'d, C: Client>(
         Err(unclear) => (unclear.judged, Some((400, unclear.ambiguity.why()))),
     };
     let absent = || config.policy.plan.is_in_tree(path).then_some((404, "there is no such path"));
-    let mut wrong = may_be_forwarded(config, &head).err().or(ambiguity).or_else(absent);
+    let mut wrong =
+        may_be_forwarded(&config.policy.limits, &head).err().or(ambiguity).or_else(absent);
     // A call's messages may wait for those of the answer.
     let is_call = head.te_trailers && grpc::is_grpc(table.fields());
     let mut gather = false;
@@ -194,11 +196,14 @@ fn tell_kernel(
 }
 
 /// A status, and what the client is told.
-type Wrong = (u16, &'static str);
+pub(crate) type Wrong = (u16, &'static str);
 
 /// Whether a request with this head may be forwarded at all.
-fn may_be_forwarded(config: &Config, head: &RequestHead<'_>) -> Result<(), Wrong> {
-    let body_max = config.policy.limits.request_body_max;
+///
+/// # Errors
+/// The status with which it is refused otherwise, and why.
+pub(crate) fn may_be_forwarded(limits: &Limits, head: &RequestHead<'_>) -> Result<(), Wrong> {
+    let body_max = limits.request_body_max;
     if body_max > 0 && matches!(head.body, Framing::Length(len) if len > body_max) {
         return Err((413, TOO_LARGE_TEXT));
     }

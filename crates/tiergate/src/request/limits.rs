@@ -6,7 +6,7 @@ use crate::shared::Shared;
 use tiergate_wire::http1::HeadLimits;
 
 /// The bounds on a request's head.
-pub(super) fn of_request_heads(limits: &Limits) -> HeadLimits {
+pub(crate) fn of_request_heads(limits: &Limits) -> HeadLimits {
     let Limits { request_head_max, target_len_max, fields_max, .. } = *limits;
     HeadLimits { head_len_max: request_head_max, target_len_max, fields_max }
 }

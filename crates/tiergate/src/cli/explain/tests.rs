@@ -87,7 +87,7 @@ fn a_path_is_shown_as_received_as_judged_and_as_sent() {
     let question = Question { request: "GET /cart%2Fa?b".into(), ..Question::default() };
     assert_eq!(
         say(question),
-        "GET /cart%2Fa from 127.0.0.1\n\nIt is refused with 400 before any rule: encoded slash in the path \
+        "GET /cart%2Fa?b from 127.0.0.1\n\nIt is refused with 400 before any rule: encoded slash in the path \
          (forwarding.path)\n"
     );
 }
@@ -124,6 +124,49 @@ fn questions_that_are_no_requests_are_refused() {
         "the request must be a method and a target, such as 'GET /x', got \"GET\""
     );
     assert_eq!(fault("GET /x", "A b"), "a header must be 'Name: value', got \"A b\"");
+}
+
+/// By the very parser of what clients send, and the bounds of the policy.
+#[test]
+fn what_the_gateway_refuses_before_any_rule_is_said_with_status_and_cause() {
+    let text = format!(
+        "{POLICY}[limits]\nrequest_body_max = \"1MiB\"\nrequest_head_max = \"1KiB\"\ntarget_len_max = \"256B\"\n"
+    );
+    let policy = parse(&text, "p.toml").unwrap();
+    let long = format!("GET /{}", "x".repeat(300));
+    let large = format!("A: {}", "x".repeat(1100));
+    for (request, header, refused) in [
+        ("GET /x HTTP/1.1", "Host: a b", "400 before any rule: host is malformed"),
+        ("GET /x HTTP/1.1", "Host:", "400 before any rule: host is empty"),
+        ("GET /x", "A b: c", "400 before any rule: "),
+        ("GET /x", "A: \u{1}", "400 before any rule: "),
+        ("GET cart", "A: b", "400 before any rule: target is neither a path nor an http address"),
+        ("GET /x HTTP/9.9", "A: b", "505 before any rule: version other than"),
+        ("GET /x#y", "A: b", "400 before any rule: fragment in the target"),
+        ("CONNECT a:1", "A: b", "501 before any rule: CONNECT is not supported"),
+        (
+            "GET http://a/x",
+            "Host: b",
+            "400 before any rule: host and the target's authority differ",
+        ),
+        ("POST /x", "Content-Length: 1x", "400 before any rule: "),
+        ("POST /x", "Transfer-Encoding: gzip, chunked", "501 before any rule: "),
+        ("POST /x", "Content-Length: 2097152", "413 before any rule: the body is larger"),
+        ("OPTIONS /x", "Max-Forwards: 0", "501 before any rule: the request may not be forwarded"),
+        (&long, "A: b", "414 before any rule: target too long"),
+        ("GET /x", &large, "431 before any rule: head too large"),
+    ] {
+        let headers = vec![header.to_owned()];
+        let question = Question { request: request.into(), headers, ..Question::default() };
+        let said = explain(&policy, "p.toml", &question).unwrap();
+        let is_all = said.lines().count() == 3 && said.contains("from 127.0.0.1\n");
+        assert!(is_all && said.contains(&format!("It is refused with {refused}")), "{said}");
+    }
+    for request in ["GET /x HTTP/1.0", "GET /x HTTP/2", "GET http://a:80/x", "OPTIONS *"] {
+        let question = Question { request: request.into(), ..Question::default() };
+        let said = explain(&policy, "p.toml", &question).unwrap();
+        assert!(said.contains("\nClass rest"), "{request}: {said}");
+    }
 }
 
 #[test]
