@@ -1,7 +1,10 @@
 //! Warnings of what a policy allows but has no effect: rules that never match or never decide, classes
 //! that no rule leads to.
 
+mod bounds;
 mod matching;
+mod redirects;
+mod unseen;
 
 use super::words;
 use crate::config::meant::{Policy, PolicyRule};
@@ -35,6 +38,9 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
             warnings.push(format!("{rule} never matches clients of {listeners}: {NOT_OURS}"));
         }
     }
+    warnings.extend(unseen::unseen(policy));
+    warnings.extend(redirects::loops(policy));
+    warnings.extend(bounds::bounds(policy));
     warnings.extend(without_subject(policy));
     shadowed(policy, &mut deciding, &mut warnings);
     unreached(policy, &deciding, &mut warnings);

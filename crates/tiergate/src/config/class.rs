@@ -209,6 +209,9 @@ pub(super) fn classes(
         background.check(&raw, &names[index], of_site, &place);
         let ClassKeys { weight, minimum, share, reserve, .. } = raw;
         let part = Part { weight, minimum, share, reserve };
+        if raw.queue == 0 {
+            warn_of_waiting(&names[index], &place);
+        }
         let part = part.resolve(of_site.policy, &mut sums[site], &place);
         let own = format!("class.{}", names[index]);
         let pool = raw.pool.as_ref().and_then(|to| route(to, pools, &place.key("pool")));
@@ -315,6 +318,17 @@ fn site_of(name: Option<&str>, sites: &[Site], class: &Place) -> usize {
     };
     let names = sites.iter().map(|site| site.name.as_str());
     find("site", name, names, &class.key("site")).unwrap_or(0)
+}
+
+/// Tells which keys say how requests wait of a class whose requests never do.
+fn warn_of_waiting(name: &str, place: &Place) {
+    for key in ["deadline", "order", "codel", "when_full", "late", "queue_bytes"] {
+        if place.has(key) {
+            place.warn(format!(
+                "class {name}: {key} has no effect: by queue = 0 its requests never wait; leave one of them out"
+            ));
+        }
+    }
 }
 
 /// The delay that may stand in a queue.

@@ -35,7 +35,8 @@ section! {
         /// proxies.
         /// Why: the least that RFC 9113 §6.5.2 recommends; also the default of nginx and Apache.
         http2_streams_max: u32 = whole(1..=10_000).or(100);
-        /// Number of tunnels, that is upgraded connections (WebSocket); further ones get 503.
+        /// Number of tunnels, that is upgraded connections (WebSocket); further ones get 503. Where the key is left out, at most half of
+        /// `connections_max`.
         /// Why: half of `connections_max`, so that idle tunnels cannot use up all connections.
         tunnels_max: usize = whole(0..=10_000_000).or(4000);
         /// Total memory for slow clients: what `buffer_request` and `buffer_response` of `[forwarding]` use
@@ -69,7 +70,7 @@ section! {
 }
 
 /// The limits, checked together.
-pub(super) fn limits(At { value: limits, place }: At<Limits>) -> Limits {
+pub(super) fn limits(At { value: mut limits, place }: At<Limits>) -> Limits {
     if limits.target_len_max > limits.request_head_max {
         let [max, got] =
             [limits.request_head_max, limits.target_len_max].map(|bytes| show::bytes(bytes as u64));
@@ -77,6 +78,14 @@ pub(super) fn limits(At { value: limits, place }: At<Limits>) -> Limits {
             "target_len_max",
             format!("must be at most request_head_max, {max}, got {got}"),
         );
+    }
+    let (tunnels, connections) = (limits.tunnels_max, limits.connections_max);
+    if !place.has("tunnels_max") {
+        limits.tunnels_max = tunnels.min(connections / 2);
+    } else if tunnels > connections {
+        place.warn(format!(
+            "limits.tunnels_max, {tunnels}, is never reached: there are at most connections_max, {connections}, connections, and tunnels may take them all"
+        ));
     }
     limits
 }

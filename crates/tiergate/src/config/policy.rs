@@ -37,7 +37,7 @@ use super::source::Sources;
 use super::sources;
 use super::timeouts::Timeouts;
 use super::traces::{Tracing, TracingKeys, traces};
-use super::values::{AddressOrFalse, FILE_TO_READ, NETWORK, TEXT, whole};
+use super::values::{AddressOrFalse, FILE_TO_READ, TEXT, TRUSTED, whole};
 use super::wanted::{Wanted, wanted};
 use super::workers::{Workers, workers};
 use crate::admin::AdminTokens;
@@ -164,7 +164,7 @@ section! {
         /// Addresses and networks of peers whose `X-Forwarded-For`, `Forwarded` and PROXY headers are
         /// trusted.
         /// Why: any client can send these headers, and rules with `client` rely on them.
-        trusted: Vec<IpNet> = list(NETWORK, TRUSTED_MAX, "networks").plain().or_none("none");
+        trusted: Vec<IpNet> = list(TRUSTED, TRUSTED_MAX, "networks").plain().or_none("none");
         /// Threads that serve requests.
         /// Why: threads never block, so more than one for each processor gain nothing.
         threads: Option<usize> = whole(1..=1024).optional("one for each processor");

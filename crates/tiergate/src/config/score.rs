@@ -5,7 +5,7 @@ use super::kind::{Named, list};
 use super::lookup::{Classes, class_name};
 use super::place::At;
 use super::section::{Kind, section, table};
-use super::values::{NETWORK, POINTS, TEXT};
+use super::values::{NETWORK_TEXT, POINTS, TEXT};
 use std::collections::HashMap;
 use std::hash::Hash;
 use tiergate_core::classify::pattern::{HostPattern, Pattern};
@@ -92,7 +92,7 @@ fn entries<K: Clone + Eq + Hash>(
 
 /// Which clients an entry is for: an address, a network, or a host or domain.
 pub(crate) fn client(text: &str) -> Result<ScoreClient, String> {
-    if let Ok(network) = (NETWORK.parse)(text) {
+    if let Ok(network) = (NETWORK_TEXT.parse)(text) {
         return Ok(ScoreClient::Network(network.trunc()));
     }
     let looks_like_address =

@@ -253,7 +253,13 @@ pub(super) const ADDRESS: Text<SocketAddr> = Text {
 };
 
 /// `10.0.0.0/8`, `192.0.2.7`, `2001:db8::/32`.
-pub(super) const NETWORK: Text<IpNet> = Text {
+pub(super) const NETWORK: Network = Network;
+
+/// The same of peers that are believed.
+pub(super) const TRUSTED: Trusted = Trusted;
+
+/// The same as a text.
+pub(super) const NETWORK_TEXT: Text<IpNet> = Text {
     expected: "an address or a network such as \"10.0.0.0/8\"",
     schema: || json!({ "examples": ["10.0.0.0/8", "192.0.2.7", "2001:db8::/32"] }),
     parse: |text| {
@@ -261,6 +267,53 @@ pub(super) const NETWORK: Text<IpNet> = Text {
         text.parse().ok().or_else(one).ok_or(None)
     },
 };
+
+/// An address or a network. Host bits, which mean nothing, are told.
+pub(super) struct Network;
+
+impl Kind for Network {
+    type Value = IpNet;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<IpNet> {
+        let network = NETWORK_TEXT.read(value, place)?;
+        let whole = network.trunc();
+        if whole.addr() != network.addr() {
+            let one = IpNet::from(network.addr());
+            let key = &place.key;
+            place.warn(format!(
+                "{key}: {network} stands for all of {whole}: write that if it is meant, or \"{}\" for this address alone",
+                one.addr()
+            ));
+        }
+        Some(network)
+    }
+
+    fn schema(&self, definitions: &mut Definitions) -> Json {
+        NETWORK_TEXT.schema(definitions)
+    }
+}
+
+/// The network of peers that are believed. One that has every address in it is told.
+pub(super) struct Trusted;
+
+impl Kind for Trusted {
+    type Value = IpNet;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<IpNet> {
+        let network = NETWORK.read(value, place)?;
+        if network.prefix_len() == 0 {
+            let key = &place.key;
+            place.warn(format!(
+                "{key}: {network} is everyone: any client can forge its address by X-Forwarded-For; name the networks of your proxies"
+            ));
+        }
+        Some(network)
+    }
+
+    fn schema(&self, definitions: &mut Definitions) -> Json {
+        NETWORK.schema(definitions)
+    }
+}
 
 /// A share, 0.0 to 1.0.
 pub(super) const SHARE: Text<f64> = Text {

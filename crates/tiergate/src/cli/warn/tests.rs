@@ -277,3 +277,151 @@ fn who_is_served_next_in_words() {
         assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");
     }
 }
+
+/// Mistakes that no error can be: what they say is possible, and never meant.
+#[test]
+fn silent_mistakes_are_told_with_what_to_do() {
+    let classes = "[[class]]\nname = \"a\"\n";
+    let rule = |keys: &str| format!("{classes}[[rule]]\nclass = \"a\"\n{keys}\n");
+    let mut unlike = Vec::new();
+    for (text, expected) in [
+        // A query in a path.
+        (
+            rule("path = \"/a?x=1\""),
+            "rule 1 (line 4): /a?x=1 does not match what it seems to: a path has no query; write path = \"/a\" and query.x = \"1\"",
+        ),
+        (
+            rule("path_regex = '^/a\\?id=[0-9]+$'"),
+            "a path has no query; leave it out, and ask for it by query.NAME",
+        ),
+        (rule("path = \"/a?\""), ""),
+        (rule("path_regex = '^/ab?/x=1'"), ""),
+        // Headers and requests that no rule sees.
+        (
+            rule("header.x-forwarded-for = \"10.*\""),
+            "rule 1 (line 4): never matches: header x-forwarded-for is taken from `trusted` peers only, and there are none",
+        ),
+        (format!("trusted = [\"10.0.0.0/8\"]\n{}", rule("header.x-forwarded-for = \"10.*\"")), ""),
+        (rule("header.x-frowarded = \"10.*\""), ""),
+        (
+            rule("method = \"CONNECT\""),
+            "rule 1 (line 4): never matches: CONNECT gets 501 before any rule",
+        ),
+        (rule("method = [\"CONNECT\", \"GET\"]"), ""),
+        (
+            rule("content_length = \"2MiB..\"\n[limits]\nrequest_body_max = \"1MiB\""),
+            "never matches: a body of more than limits.request_body_max, 1MiB, gets 413 before any rule",
+        ),
+        (rule("content_length = \"1MiB..\"\n[limits]\nrequest_body_max = \"1MiB\""), ""),
+        // Redirects that lead to themselves.
+        (
+            rule(
+                "path = \"/sorry.html\"\n[[rule]]\npath = \"/*\"\nrefuse = { redirect = \"/sorry.html\" }",
+            ),
+            "",
+        ),
+        (
+            rule("path = \"/*\"\nrefuse = { redirect = \"/sorry.html\" }"),
+            "rule 1 (line 4) sends clients to /sorry.html, which it matches itself, so that they go in a circle: name other paths, or put a rule for /sorry.html before it",
+        ),
+        (rule("path = \"/old/*\"\nrefuse = { redirect = \"/new/\" }"), ""),
+        (
+            rule("path = \"/old/*\"\nrefuse = { redirect = \"/old/x?y\" }"),
+            "sends clients to /old/x?y, which it matches itself",
+        ),
+        (rule("method = \"POST\"\nrefuse = { redirect = \"/x\" }"), ""),
+        (
+            rule("method = \"POST\"\nrefuse = { redirect = \"/x\", status = 307 }"),
+            "sends clients to /x, which it matches itself",
+        ),
+        (rule("host = \"a.example\"\nrefuse = { redirect = \"https://b.example/\" }"), ""),
+        (
+            rule("host = \"*.example\"\nrefuse = { redirect = \"https://b.example\" }"),
+            "sends clients to https://b.example, which it matches itself",
+        ),
+        (
+            rule(
+                "host = \"a.example\"\nheader.x-scheme = \"http\"\nrefuse = { redirect = \"https://a.example/\" }",
+            ),
+            "",
+        ),
+        (rule("refuse = { redirect = \"https://elsewhere.example/\" }"), ""),
+        // Peers and networks.
+        (
+            format!("trusted = [\"0.0.0.0/0\"]\n{classes}"),
+            "trusted[1]: 0.0.0.0/0 is everyone: any client can forge its address by X-Forwarded-For; name the networks of your proxies",
+        ),
+        (
+            format!("trusted = [\"10.0.0.0/8\", \"::/0\"]\n{classes}"),
+            "trusted[2]: ::/0 is everyone",
+        ),
+        (
+            format!("trusted = [\"10.0.0.1/8\"]\n{classes}"),
+            "trusted[1]: 10.0.0.1/8 stands for all of 10.0.0.0/8: write that if it is meant, or \"10.0.0.1\" for this address alone",
+        ),
+        (
+            rule("client = \"2001:db8::1/32\""),
+            "rule[1].client: 2001:db8::1/32 stands for all of 2001:db8::/32",
+        ),
+        (rule("client = [\"2001:db8::/32\", \"10.0.0.1\"]"), ""),
+        // Bounds that are never reached, and waits that never are.
+        (
+            format!("{classes}queue = 0\ndeadline = \"1s\""),
+            "class a: deadline has no effect: by queue = 0 its requests never wait; leave one of them out",
+        ),
+        (format!("{classes}queue = 0"), ""),
+        (
+            format!(
+                "{classes}queue = 0\n[[rule]]\npath = \"/x\"\nclass = \"a\"\ndeadline = \"1s\""
+            ),
+            "rule 1 (line 5): its deadline has no effect: requests of class a never wait, by queue = 0",
+        ),
+        (
+            format!("{classes}queue = 100\n[scheduling]\nqueue = 50"),
+            "class a: its queue of 100 is never full: scheduling.queue lets 50 of all classes wait",
+        ),
+        (
+            format!("{classes}[limits]\nconnections_max = 100\ntunnels_max = 200"),
+            "limits.tunnels_max, 200, is never reached: there are at most connections_max, 100, connections",
+        ),
+        (format!("{classes}[limits]\nconnections_max = 100"), ""),
+        (
+            format!("{classes}[limits]\nbuffers_max = \"100KiB\""),
+            "forwarding.buffer_response, 256KiB, is more than limits.buffers_max, 100KiB, which is for all requests together",
+        ),
+        (format!("{classes}[limits]\nbuffers_max = 0"), ""),
+        (
+            rule("stored = { max_age = \"1m\" }\n[limits]\nstored_max = \"64KiB\""),
+            "limits.stored_body_max, 1MiB, is never reached: all copies together have limits.stored_max, 64KiB",
+        ),
+        // What is proven, and nothing asks for.
+        (
+            format!("{classes}[[key]]\nname = \"k\"\nheader = \"x-key\"\nsecret_file = \"k\""),
+            "[[key]] has no effect: requests without a valid one are served as well, and no rule asks for `subject`",
+        ),
+        (
+            format!(
+                "flow = \"subject\"\n{classes}[[key]]\nname = \"k\"\nheader = \"x-key\"\nsecret_file = \"k\""
+            ),
+            "",
+        ),
+    ] {
+        let (top, tables) = text.split_at(text.find("[[class]]").expect("each has one"));
+        let text = format!("{top}origin.servers = [\"a:1\"]\n{tables}");
+        let warned = warnings(&parse(&text, "p.toml").unwrap_or_else(|it| panic!("{it}\n{text}")));
+        let own: Vec<&String> = warned.iter().filter(|it| !it.contains("never decides")).collect();
+        let is_said = match expected.is_empty() {
+            true => own.is_empty(),
+            false => own.len() == 1 && own[0].contains(expected),
+        };
+        if !is_said {
+            unlike.push(format!("{text}\n--- expected {expected}\n--- said {own:?}"));
+        }
+    }
+    assert!(unlike.is_empty(), "{}", unlike.join("\n==========\n"));
+    let limits = |text: &str| {
+        parse(&format!("[origin]\nservers = [\"a:1\"]\n{text}"), "p.toml").unwrap().limits
+    };
+    assert_eq!(limits("[limits]\nconnections_max = 100").tunnels_max, 50);
+    assert_eq!(limits("").tunnels_max, 4000);
+}
