@@ -9,6 +9,8 @@ mod haproxy_places;
 mod haproxy_rates;
 #[path = "import/haproxy.rs"]
 mod haproxy_refusals;
+#[path = "import/haproxy_said.rs"]
+mod haproxy_said;
 #[path = "import/haproxy_servers.rs"]
 mod haproxy_servers;
 #[path = "import/nginx_layouts.rs"]

@@ -69,6 +69,7 @@ impl Draft {
     /// When nothing is left that makes one.
     pub(super) fn finish(mut self, file: &str) -> Result<Imported, ImportFault> {
         self.bound_pools();
+        self.bound_classes();
         let mut first = None;
         for _ in 0..ROUNDS_MAX {
             self.refuse_without_pools();
@@ -114,6 +115,33 @@ impl Draft {
             }
             is_kept
         });
+    }
+
+    /// Has the last class that a policy can have take the requests of those behind it.
+    fn bound_classes(&mut self) {
+        let most = Spec::CLASSES_MAX;
+        let classes = self.items.iter().filter(|it| it.head == "[[class]]");
+        let names: Vec<String> = classes.filter_map(|it| it.text("name")).collect();
+        let Some((last, gone)) = names.get(most - 1).zip(names.get(most..)) else { return };
+        let (Some(first), false) = (gone.first(), gone.is_empty()) else { return };
+        let is_gone = |name: Option<String>| name.is_some_and(|name| gone.contains(&name));
+        let mut from = None;
+        self.items.retain(|item| {
+            let is_kept = item.head != "[[class]]" || !is_gone(item.text("name"));
+            if !is_kept && from.is_none() {
+                from = item.lines.first().map(|(_, from)| from.clone());
+            }
+            is_kept
+        });
+        for item in self.items.iter_mut().filter(|it| is_gone(it.text("class"))) {
+            item.replace("class", &quoted(last));
+        }
+        let note = format!(
+            "{}: a policy has at most {most} classes, and this would have {}: {first} and what is less important are in {last}; join some that need not be told apart",
+            from.unwrap_or_default(),
+            names.len()
+        );
+        self.notes.push((Compared::Otherwise, one_line(&note)));
     }
 
     /// Has rules refuse what is for a pool that is not there. Those stand before all others where an earlier rule would let it pass.

@@ -198,6 +198,33 @@ fn servers_of_maps_are_taken_apart_as_those_of_proxy_pass() {
     lists(&made, LESS, "proxy_pass https://secure.example.com: TLS to servers");
 }
 
+/// A front controller: `try_files $uri $uri/ /index.php?$args`.
+#[test]
+fn try_files_that_goes_on_as_another_path_is_said() {
+    let first = |request| Ask { listener: Some("0.0.0.0:80"), ..get(request) };
+    let goes_on = "try_files $uri $uri/ /index.php?$args";
+    let apart = nginx(&format!(
+        "server {{ listen 80; location / {{ {goes_on}; }} location ~ \\.php$ {{ proxy_pass http://app:1; }} }}"
+    ));
+    is_refused(&apart, first("GET /"), true);
+    is_refused(&apart, first("GET /index.php"), false);
+    let note = "no file is looked for, and no path is rewritten: what nginx has the server of another path answer is refused";
+    lists(&apart, OTHER, &format!("{goes_on}: {note}"));
+    let whole = nginx(&format!(
+        "server {{ listen 80; {goes_on}; location = /index.php {{ proxy_pass http://app:1; }} }}"
+    ));
+    lists(&whole, OTHER, &format!("{goes_on}: {note}"));
+    let own = server(&format!("location / {{ {goes_on}; proxy_pass http://app:1; }}"));
+    is_refused(&own, get("GET /x"), false);
+    lists(
+        &own,
+        LESS,
+        &format!(
+            "{goes_on}: no file is looked for, and no path is rewritten: the server gets every path"
+        ),
+    );
+}
+
 #[test]
 fn try_files_goes_on_at_a_named_location() {
     let made = |location: &str, named: &str| {

@@ -73,6 +73,14 @@ impl Item {
         serde_json::from_str(self.value(key)?).ok()
     }
 
+    /// Gives a key that it has another value.
+    pub(super) fn replace(&mut self, key: &str, value: &str) {
+        let is_it = |line: &str| line.split(" = ").next() == Some(key);
+        for (line, _) in self.lines.iter_mut().filter(|(line, _)| is_it(line)) {
+            *line = format!("{key} = {value}");
+        }
+    }
+
     /// Has a rule refuse what it was to serve.
     pub(super) fn refuse(&mut self) {
         let from = self.lines.last().map_or(String::new(), |(_, from)| from.clone());

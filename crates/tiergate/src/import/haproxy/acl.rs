@@ -6,6 +6,7 @@
 use super::between::{Between, Bound, Term};
 use super::path;
 use super::texts::{self, Way};
+use std::net::Ipv4Addr;
 
 /// Most bytes of a word: longer texts are cut in a policy.
 const VALUE_LEN_MAX: usize = 400;
@@ -185,16 +186,58 @@ fn request(
     }
 }
 
-/// A network with its mask as a prefix: `10.0.0.0/255.0.0.0` is `10.0.0.0/8`.
+/// A network with its whole address and its mask as a prefix: `10.1/255.0.0.0` is `10.0.0.1/8`.
+///
+/// # Errors
+/// Where the mask is no prefix, or the address is surely not the one that was meant.
 fn with_prefix(text: &str) -> Result<String, String> {
-    let mask = |it: &str| it.parse::<std::net::Ipv4Addr>().ok().map(u32::from);
-    match text.split_once('/').map(|(address, it)| (address, mask(it))) {
-        Some((address, Some(mask))) if mask.leading_ones() + mask.trailing_zeros() >= 32 => {
-            Ok(format!("{address}/{}", mask.leading_ones()))
+    let (address, mask) = match text.split_once('/') {
+        Some((address, mask)) => (address, Some(mask)),
+        None => (text, None),
+    };
+    let mask = match mask.map(|it| (it, it.parse::<Ipv4Addr>().map(u32::from))) {
+        Some((_, Ok(mask))) if mask.leading_ones() + mask.trailing_zeros() >= 32 => {
+            Some(mask.leading_ones().to_string())
         }
-        Some((_, Some(_))) => Err("a mask that is no prefix".to_owned()),
-        _ => Ok(text.to_owned()),
+        Some((_, Ok(_))) => return Err("a mask that is no prefix".to_owned()),
+        Some((mask, Err(_))) => Some(mask.to_owned()),
+        None => None,
+    };
+    let whole = whole_address(address);
+    if let (Some(whole), Some(mask)) = (whole, &mask) {
+        let parts = address.split('.').count();
+        if mask.parse() == Ok(parts * 8) {
+            let meant = format!("{address}{}/{mask}", ".0".repeat(4 - parts));
+            return Err(format!(
+                "{text} is {whole}/{mask} to HAProxy: write {meant}, if that is meant, and import it again"
+            ));
+        }
     }
+    let address = whole.map_or(address.to_owned(), |it| it.to_string());
+    Ok(mask.map_or(address.clone(), |mask| format!("{address}/{mask}")))
+}
+
+/// An address of which bytes are left out before the last: `127.1` is `127.0.0.1`.
+///
+/// Source: `str2net` of HAProxy, which has `gethostbyname` read what is no whole address, and that `inet_aton`.
+fn whole_address(text: &str) -> Option<Ipv4Addr> {
+    let is_plain = |it: &str| {
+        let has_digits = !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
+        // With a leading zero it is octal.
+        has_digits && (it == "0" || !it.starts_with('0'))
+    };
+    let parts: Vec<&str> = text.split('.').collect();
+    let (last, before) = parts.split_last()?;
+    if parts.len() > 3 || !parts.iter().all(|it| is_plain(it)) {
+        return None;
+    }
+    let rest: u32 =
+        last.parse().ok().filter(|it| u64::from(*it) < 1 << (8 * (4 - before.len())))?;
+    let mut bytes = rest.to_be_bytes();
+    for (byte, part) in bytes.iter_mut().zip(before) {
+        *byte = part.parse().ok()?;
+    }
+    Some(bytes.into())
 }
 
 /// The IPv4 addresses in an IPv6 network: for HAProxy each is one of `::ffff:0:0/96`, too.

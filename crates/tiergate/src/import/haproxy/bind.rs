@@ -94,8 +94,14 @@ pub(super) fn tls(
             certificates.push(file);
         }
     }
-    if certificates.is_empty() || has("crt-list") {
-        return Err("TLS needs crt, and no list of files".to_owned());
+    if let Some(list) = options.value("crt-list") {
+        return Err(format!(
+            "crt-list {list}: the list is not read; write each of its certificates as `crt FILE` and import it again, or write this listener by hand with tls.certificates: \
+             each is for the names that are in it, and options of single certificates have no counterpart"
+        ));
+    }
+    if certificates.is_empty() {
+        return Err("TLS needs crt".to_owned());
     }
     let mode = match options.value("verify") {
         None | Some("none") => return Ok(Some(Tls { certificates, client: String::new() })),

@@ -75,6 +75,9 @@ pub(super) fn left_out(it: &Directive, draft: &mut Draft) {
         _ if is_settled(name) => {}
         _ if name.starts_with("ssl_") => tls_notes(it, draft),
         Some(why) => draft.note(&it.from, why),
+        None if name == "try_files" && goes_on_at_path(it) => {
+            draft.less_safe(&it.from, "no file is looked for, and no path is rewritten: the server gets every path as the client wrote it, and nginx asks it for this one alone; refuse by [[rule]]s what it must not get");
+        }
         None => draft.less_safe(&it.from, why(name)),
     }
 }
@@ -89,7 +92,7 @@ pub(super) fn left_out_of_location(it: &Directive, is_internal: bool, draft: &mu
             _ if goes_on(line).is_some() => {}
             // Listed as what refuses these requests.
             name if !is_proxied && handler(name).is_some() => {}
-            "try_files" if !is_proxied => draft.note(&line.from, why("root")),
+            "try_files" if !is_proxied => draft.note(&line.from, no_file(line)),
             _ if is_served => left_out(line, draft),
             name if !is_settled(name) && harmless(line).is_none() => {
                 draft.note(&line.from, "everything is refused here: before you let it pass see whether this keeps clients out");
@@ -97,6 +100,21 @@ pub(super) fn left_out_of_location(it: &Directive, is_internal: bool, draft: &mu
             _ => {}
         }
     }
+}
+
+/// What is said of a `try_files` that goes on at no named location, where nothing is proxied.
+pub(super) fn no_file(line: &Directive) -> &'static str {
+    match goes_on_at_path(line) {
+        true => {
+            "no file is looked for, and no path is rewritten: what nginx has the server of another path answer is refused; let that server take each path (its own try_files or rewrite), and write a [[rule]] for these with its pool"
+        }
+        false => why("root"),
+    }
+}
+
+/// Whether a `try_files` goes on as another path if it finds no file.
+fn goes_on_at_path(line: &Directive) -> bool {
+    line.arguments.last().is_some_and(|it| it.starts_with('/'))
 }
 
 /// Whether requests get to a server from here, or from somewhere within.

@@ -10,7 +10,7 @@ use super::inherited::Inherited;
 use super::listen::{Place, listeners};
 use super::named::{Named, goes_on};
 use super::names::{Names, heads};
-use super::reasons::{left_out, why};
+use super::reasons::{left_out, no_file};
 use std::collections::BTreeMap;
 
 /// What the servers become.
@@ -150,7 +150,7 @@ impl<'h> Here<'h> {
                 // Listed where the requests go on.
                 _ if goes_on(it).is_some() => {}
                 // For what no location takes, which is refused.
-                "try_files" => self.draft.note(&it.from, why("root")),
+                "try_files" => self.draft.note(&it.from, no_file(it)),
                 _ => left_out(it, self.draft),
             }
         }
