@@ -3,7 +3,9 @@
 use super::name;
 use crate::config::meant::{ClientCertificate, Policy, PolicyRule, Tls};
 use crate::config::show;
-use tiergate_core::class::Class;
+use std::time::Duration;
+use tiergate_core::admit::trigger::Backlogs;
+use tiergate_core::class::{Class, Late};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::request::Part;
 
@@ -51,8 +53,43 @@ pub(super) fn bounds(policy: &Policy) -> Vec<String> {
             ));
         }
     }
+    warnings.extend(policy.plan.classes.iter().flat_map(|class| idle_refusals(class, policy)));
     warnings.extend(policy.rules.iter().filter_map(|rule| useless_deadline(rule, policy)));
     warnings.extend(idle_proofs(policy));
+    warnings
+}
+
+/// What is to refuse requests of a class, and comes too late for it.
+fn idle_refusals(class: &Class, policy: &Policy) -> Vec<String> {
+    let (name, plan) = (&class.name, &policy.plan);
+    let mut warnings = Vec::new();
+    let of_rules = policy.rules.iter().filter_map(|it| it.rule.deadline);
+    let deadline = of_rules.fold(class.deadline, Duration::max);
+    // Late ones wait until twice their deadline.
+    let longest = if class.late == Late::Refuse { deadline } else { deadline * 2 };
+    if let Some(codel) = class.codel
+        && codel.target >= longest
+    {
+        warnings.push(format!(
+            "class {name}: codel has no effect: its target, {}, is not below {}, after which no request waits",
+            show::time(codel.target),
+            show::time(longest)
+        ));
+    }
+    for trigger in &class.refuse_at {
+        let queue = |class: &Class| u64::from(class.queue_len_max);
+        let sum: u64 = match &trigger.of {
+            Backlogs::All => plan.classes.iter().map(queue).sum(),
+            Backlogs::Of(ids) => ids.iter().filter_map(|id| plan.class(*id)).map(queue).sum(),
+        };
+        let most = sum.min(u64::from(plan.queue_len_max));
+        if u64::from(trigger.waiting) > most {
+            warnings.push(format!(
+                "class {name}: refuse_at = {} is never reached: at most {most} wait in that backlog",
+                trigger.waiting
+            ));
+        }
+    }
     warnings
 }
 

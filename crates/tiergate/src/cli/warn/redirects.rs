@@ -20,11 +20,13 @@ pub(super) fn loops(policy: &Policy) -> Vec<String> {
 fn redirected_to_itself(index: usize, rule: &PolicyRule, policy: &Policy) -> Option<String> {
     let denial = rule.denial.as_deref()?;
     let location = denial.location.as_deref()?;
-    let absolute = location.split_once("://").map(|(_, rest)| rest);
-    let (host, target) = match absolute {
-        Some(rest) => {
+    let (host, target) = match location.split_once("://") {
+        Some((scheme, rest)) => {
             let rest = rest.split('#').next().unwrap_or(rest);
             let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+            if !listens(policy, scheme, authority) {
+                return None;
+            }
             (Some(host_name(authority.as_bytes())), target)
         }
         None => (None, location.split('#').next().unwrap_or(location)),
@@ -66,5 +68,15 @@ fn redirected_to_itself(index: usize, rule: &PolicyRule, policy: &Policy) -> Opt
             name(rule),
             String::from_utf8_lossy(path)
         )
+    })
+}
+
+/// Whether requests by this scheme, to the port that is said, may come to a listener of the policy.
+fn listens(policy: &Policy, scheme: &str, authority: &str) -> bool {
+    let is_secure = scheme.eq_ignore_ascii_case("https");
+    let name = host_name(authority.as_bytes());
+    let port = authority[name.len()..].strip_prefix(':').and_then(|it| it.parse().ok());
+    policy.listeners.iter().any(|it| {
+        it.tls.is_some() == is_secure && port.is_none_or(|port: u16| it.address.port() == port)
     })
 }

@@ -336,8 +336,8 @@ fn silent_mistakes_are_told_with_what_to_do() {
         ),
         (rule("host = \"a.example\"\nrefuse = { redirect = \"https://b.example/\" }"), ""),
         (
-            rule("host = \"*.example\"\nrefuse = { redirect = \"https://b.example\" }"),
-            "sends clients to https://b.example, which it matches itself",
+            rule("host = \"*.example\"\nrefuse = { redirect = \"http://b.example\" }"),
+            "sends clients to http://b.example, which it matches itself",
         ),
         (
             rule(
@@ -346,6 +346,14 @@ fn silent_mistakes_are_told_with_what_to_do() {
             "",
         ),
         (rule("refuse = { redirect = \"https://elsewhere.example/\" }"), ""),
+        // By another scheme or port it may be another server.
+        (rule("host = \"b.example\"\nrefuse = { redirect = \"https://b.example/\" }"), ""),
+        (rule("host = \"b.example\"\nrefuse = { redirect = \"http://b.example:81/\" }"), ""),
+        (
+            rule("cookie.a = \"b; c=d\""),
+            "rule 1 (line 4): never matches: `;` is behind the value of cookie a, and in none",
+        ),
+        (rule("cookie.a = [\"b;c\", \"b\"]"), ""),
         // Peers and networks.
         (
             format!("trusted = [\"0.0.0.0/0\"]\n{classes}"),
@@ -394,6 +402,22 @@ fn silent_mistakes_are_told_with_what_to_do() {
             rule("stored = { max_age = \"1m\" }\n[limits]\nstored_max = \"64KiB\""),
             "limits.stored_body_max, 1MiB, is never reached: all copies together have limits.stored_max, 64KiB",
         ),
+        (
+            format!("{classes}codel = {{ target = \"2s\", interval = \"3s\" }}"),
+            "class a: codel has no effect: its target, 2s, is not below 2s, after which no request waits",
+        ),
+        (format!("{classes}codel = {{ target = \"50ms\", interval = \"100ms\" }}"), ""),
+        (
+            format!("{classes}queue = 100\nrefuse_at = [{{ backlog = \"a\", waiting = 101 }}]"),
+            "class a: refuse_at = 101 is never reached: at most 100 wait in that backlog",
+        ),
+        (
+            format!(
+                "{classes}refuse_at = [{{ backlog = \"total\", waiting = 51 }}]\n[scheduling]\nqueue = 50"
+            ),
+            "class a: refuse_at = 51 is never reached: at most 50 wait in that backlog",
+        ),
+        (format!("{classes}queue = 100\nrefuse_at = [{{ backlog = \"a\", waiting = 100 }}]"), ""),
         // What is proven, and nothing asks for.
         (
             format!("{classes}[[key]]\nname = \"k\"\nheader = \"x-key\"\nsecret_file = \"k\""),

@@ -10,7 +10,10 @@ use tiergate_wire::http1::{FieldRoom, FieldTable};
 pub(super) fn unseen(policy: &Policy) -> Vec<String> {
     let of_rule = |rule: &PolicyRule| {
         let mut found = rule.rule.conditions.iter().filter_map(|one| {
-            query_in_path(one).or_else(|| guarded(one, policy)).or_else(|| refused(one, policy))
+            query_in_path(one)
+                .or_else(|| two_cookies(one))
+                .or_else(|| guarded(one, policy))
+                .or_else(|| refused(one, policy))
         });
         Some(format!("{}: {}", name(rule), found.next()?))
     };
@@ -42,6 +45,15 @@ fn query_in_path(condition: &Condition) -> Option<String> {
     };
     let is_path = *condition.part() == Part::Path;
     condition.any_of().iter().filter(|_| is_path).find_map(said)
+}
+
+/// A cookie whose value is to have what ends one.
+fn two_cookies(condition: &Condition) -> Option<String> {
+    let Part::Cookie(cookie) = condition.part() else { return None };
+    let has_end = |it: &Matcher| it.to_string().contains(';');
+    condition.any_of().iter().all(has_end).then(|| {
+        format!("never matches: `;` is behind the value of cookie {cookie}, and in none; write the value of this cookie alone")
+    })
 }
 
 /// A header that is taken from trusted peers only, where there are none.
