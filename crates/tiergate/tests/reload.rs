@@ -110,14 +110,31 @@ fn a_broken_policy_is_refused_with_its_place_and_the_old_one_stays() {
         ("[[class]\n", "policy.toml:"),
         ("[[class]]\nnam = \"a\"\n", "name"),
         ("[[rule]]\npath = \"/x\"\nclass = \"nobody\"\n", "nobody"),
-        ("[[listener]]\naddress = \"192.0.2.1:80\"\n", "cannot listen on 192.0.2.1:80"),
-        ("[access_log]\npath = \"/nonexistent/folder/log\"\n", "/nonexistent/folder/log"),
+        // In the words of `check`, with file, line and key.
+        (
+            "[[listener]]\naddress = \"192.0.2.1:80\"\n",
+            "listener[2].address: cannot listen on 192.0.2.1:80: this machine does not have the address",
+        ),
+        (
+            "[[listener]]\naddress = \"127.0.0.1:9\"\ntls = { certificate = \"missing.pem\", key = \"k\" }\n",
+            "missing.pem: not found; check the path",
+        ),
+        (
+            "[[pool]]\nname = \"p\"\nservers = [\"127.0.0.1:9\"]\ntls = { ca = \"missing.pem\" }\n",
+            "missing.pem: not found; check the path",
+        ),
+        (
+            "[access_log]\npath = \"/nonexistent/folder/log\"\n",
+            "access_log.path: /nonexistent/folder/log cannot be written: /nonexistent/folder: No such file or directory",
+        ),
     ];
     for (turn, (wrong, why)) in broken.iter().enumerate() {
         gateway.write_policy(&format!("{good}{wrong}"));
         let (status, text) = gateway.reload();
         assert_eq!(status, 422, "{wrong}: {text}");
         assert!(text.contains(why), "{wrong}: {text}");
+        let place = format!("{}:", gateway.policy_path.display());
+        assert!(text.starts_with(&place), "{wrong}: {text}");
         assert_eq!(gateway.number("/config/generation"), 1);
         assert_eq!(gateway.number("/config/reloads_failed"), turn as u64 + 1);
         assert_eq!(gateway.get("/x").text(), "GET /x");
