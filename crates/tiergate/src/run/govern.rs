@@ -101,11 +101,9 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
     drain(process, &mut signals, is_succeeded).await;
     // The last, because they serve what is drained. Another signal ends the wait for them: then they are killed with the runtime.
     let _ = end_workers.send(());
-    loop {
-        tokio::select! {
-            _ = &mut workers => break,
-            () = signals.end_of_leaving(&process.shared) => break,
-        }
+    tokio::select! {
+        _ = &mut workers => {}
+        () = signals.end_of_leaving(&process.shared) => {}
     }
     Ok(())
 }

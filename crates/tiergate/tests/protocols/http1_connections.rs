@@ -310,7 +310,7 @@ fn an_absolute_targets_host_goes_on_and_another_in_the_field_is_refused() {
     }
     for host in ["other.test", "real.test:82", "real.test"] {
         let mut client = gateway.client();
-        client.send(&format!("GET http://real.test:81/echo HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        client.send(format!("GET http://real.test:81/echo HTTP/1.1\r\nHost: {host}\r\n\r\n"));
         assert_eq!(client.answer().status, 400, "{host}");
     }
 }
