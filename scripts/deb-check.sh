@@ -127,8 +127,10 @@ inside systemctl kill --signal=SIGUSR2 --kill-whom=main tiergate
 until_inside "the successor" sh -c "test \$(systemctl show -P MainPID tiergate) -ne $before"
 until_inside "the successor answers" curl -sf http://127.0.0.1:8080/
 inside systemctl is-active --quiet tiergate || fail "it does not run after the upgrade"
-step "a new version of the package keeps the edited policy; purge leaves nothing"
+step "a new version of the package keeps the edited policy, and the gateway that runs; purge leaves nothing"
+before=$(pid)
 apt install --reinstall /root/tiergate.deb
+[ "$(pid)" = "$before" ] || fail "the package restarts the gateway"
 inside grep -q "127.0.0.1:8000" /etc/tiergate/policy.toml || fail "the edit is gone"
 apt purge tiergate
 ! inside test -e /etc/tiergate || fail "/etc/tiergate is left"

@@ -235,3 +235,15 @@ fn policies_of_manifests_packages_and_examples_pass_check() {
     let output = command.output().expect("it starts");
     assert!(output.status.success(), "{output:?}");
 }
+
+/// An upgrade of the package restarts nothing: whoever installs it has the gateway hand over to the new program.
+#[test]
+fn a_new_version_of_the_package_leaves_a_gateway_that_runs_alone() {
+    let manifest = fs::read_to_string(root().join("crates/tiergate/Cargo.toml")).expect("it is there");
+    let manifest: toml::Table = manifest.parse().expect("TOML");
+    let units = &manifest["package"]["metadata"]["deb"]["systemd-units"];
+    for key in ["start", "stop-on-upgrade", "restart-after-upgrade"] {
+        // What is left out is true.
+        assert_eq!(units.get(key).and_then(toml::Value::as_bool), Some(false), "{key}");
+    }
+}
