@@ -236,6 +236,19 @@ fn policies_of_manifests_packages_and_examples_pass_check() {
     assert!(output.status.success(), "{output:?}");
 }
 
+/// What is wrong with a policy is in the body of the answer, which `curl -f` does not print.
+#[test]
+fn commands_that_reload_show_why_not() {
+    for page in pages(&root().join("docs")) {
+        let text = fs::read_to_string(&page).expect("a page");
+        for line in text.lines().filter(|it| it.contains("-X POST")) {
+            let mut words = line.split_whitespace();
+            let hides = |it: &str| it.starts_with('-') && !it.starts_with("--") && it.contains('f');
+            assert!(!words.any(|it| hides(it) || it == "--fail"), "{}: {line}", page.display());
+        }
+    }
+}
+
 /// An upgrade of the package restarts nothing: whoever installs it has the gateway hand over to the new program.
 #[test]
 fn a_new_version_of_the_package_leaves_a_gateway_that_runs_alone() {
