@@ -111,6 +111,8 @@ enum Command {
 /// understood.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    let logs =
+        matches!(arguments.command, Command::Run(_) | Command::Agent(_) | Command::Kernel { .. });
     let result = match arguments.command {
         Command::Run(options) => {
             // What is still to be written is, when this ends.
@@ -148,7 +150,10 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
-            eprintln!("tiergate: {fault:#}");
+            match logs {
+                true => program_log::last_words(&fault),
+                false => eprintln!("tiergate: {fault:#}"),
+            }
             ExitCode::FAILURE
         }
     }

@@ -1,8 +1,10 @@
 //! The program's own log, on standard error. A thread of its own writes it, so that no request waits if its reader hangs.
 //! Lines that do not fit meanwhile are dropped and counted.
 
+use super::access_log::rfc3339;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
+use std::time::SystemTime;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 
@@ -42,6 +44,22 @@ pub fn start() -> WorkerGuard {
         );
     }
     guard
+}
+
+/// Says on standard error what has ended the program: behind its name or, by TIERGATE_LOG_FORMAT=json, as a line of the log.
+pub fn last_words(fault: &anyhow::Error) {
+    let said = format!("{fault:#}");
+    match wants_json() {
+        true => eprintln!(
+            "{}",
+            serde_json::json!({ "timestamp": rfc3339(SystemTime::now()), "level": "ERROR", "message": said })
+        ),
+        false => eprintln!("tiergate: {said}"),
+    }
+}
+
+fn wants_json() -> bool {
+    std::env::var_os("TIERGATE_LOG_FORMAT").is_some_and(|it| it == "json")
 }
 
 /// What TIERGATE_LOG asks for; `None`: nothing that there is.

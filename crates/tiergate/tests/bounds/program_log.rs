@@ -3,6 +3,8 @@
 use crate::support::eventually;
 use crate::support::gateway::{Gateway, Policy};
 use crate::support::origin::Origin;
+use serde_json::Value;
+use std::process::{Command, Stdio};
 
 /// HTTP/2 with stream 1, 3, …: each is opened and reset at once.
 fn resets(streams: u8) -> Vec<u8> {
@@ -32,4 +34,25 @@ fn a_client_that_resets_its_streams_leaves_no_lines() {
     }
     assert_eq!(gateway.get("/").status, 200);
     assert_eq!(gateway.log(), before);
+}
+
+/// Also the one that says why the program has ended, which matters most.
+#[test]
+fn each_line_is_an_object_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let policy = folder.path().join("policy.toml");
+    for text in ["nonsense = 1\n", "admin = \"192.0.2.1:1\"\norigin.servers = [\"a:1\"]\n"] {
+        std::fs::write(&policy, text).expect("a folder of our own");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tiergate"));
+        command.arg("run").arg(&policy).env("TIERGATE_LOG_FORMAT", "json").stdin(Stdio::null());
+        let output = command.output().expect("it starts");
+        assert!(!output.status.success());
+        let said = String::from_utf8(output.stderr).expect("text");
+        let line = |line| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}"));
+        let lines: Vec<Value> = said.lines().map(line).collect();
+        let last = lines.last().expect("it says why");
+        let message = last["message"].as_str().expect("a text");
+        assert_eq!(last["level"], "ERROR");
+        assert!(message.contains("policy.toml:1:") && last["timestamp"].is_string(), "{said}");
+    }
 }
