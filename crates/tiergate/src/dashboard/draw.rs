@@ -142,7 +142,7 @@ fn head(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
     let used = 30 + state.chars().count();
     let room = usize::from(title.width).saturating_sub(used + 16);
     let line = Line::from(vec![
-        Span::styled(format!("tiergate {}", status.version), paint.title()),
+        Span::styled(format!("tiergate {}", harmless(&status.version)), paint.title()),
         Span::raw(format!("  up {}  ", span(status.uptime_seconds))),
         Span::styled(state, state_style),
         Span::raw(format!("  {} generation {}", tail(path, room), status.config.generation)),

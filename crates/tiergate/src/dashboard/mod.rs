@@ -12,6 +12,7 @@ mod refused;
 mod screen;
 mod terminal;
 
+use crate::observe::words::harmless;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
@@ -48,7 +49,9 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let interval = options.interval.max(INTERVAL_MIN);
     let authority = options.admin.trim_start_matches("http://").trim_end_matches('/').to_owned();
     if options.once || !io::stdout().is_terminal() {
-        let view = fetch::view_once(&authority, interval)?;
+        // A fault may quote what was answered.
+        let harmless = |fault: anyhow::Error| anyhow::anyhow!(harmless(&format!("{fault:#}")));
+        let view = fetch::view_once(&authority, interval).map_err(harmless)?;
         return match io::stdout().write_all(plain::table(&view).as_bytes()) {
             // `tiergate top --once | head` is no fault.
             Err(fault) if fault.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -22,7 +22,7 @@ pub(super) fn table(view: &View) -> String {
     };
     put(format!(
         "tiergate {}  up {}  {}  generation {}",
-        status.version,
+        harmless(&status.version),
         span(status.uptime_seconds),
         state(view),
         status.config.generation
@@ -223,6 +223,7 @@ fn target(pool: &str, class: &ClassStatus) -> Option<String> {
     };
     let of = if pool.is_empty() { String::new() } else { format!("{}/", harmless(pool)) };
     let name = harmless(&class.name);
+    let quantile = harmless(quantile);
     Some(format!("target {of}{name}: {quantile} {}{found}  {state}", span(*seconds)))
 }
 
@@ -230,7 +231,7 @@ fn target(pool: &str, class: &ClassStatus) -> Option<String> {
 pub(super) fn state(view: &View) -> String {
     let status = &view.reading.status;
     match &status.unready {
-        Some(why) => why.clone(),
+        Some(why) => harmless(why),
         None => format!("{:?}", status.phase).to_lowercase(),
     }
 }
@@ -338,6 +339,20 @@ mod tests {
         assert!(lines[6].starts_with("browse") && lines[6].contains("deadline_expired"));
         assert!(lines[9].starts_with("10.0.0.5:8080") && lines[9].ends_with("99%"), "{text}");
         assert!(!text.contains('\u{1b}'));
+    }
+
+    /// The port may be another program's, as long as no gateway has it.
+    #[test]
+    fn nothing_that_is_answered_moves_the_cursor() {
+        let mut reading = reading(11);
+        let hostile = "\u{1b}]0;x\u{7}\u{9b}2J";
+        reading.status.version = hostile.to_owned();
+        reading.status.unready = Some(hostile.to_owned());
+        reading.status.classes.iter_mut().for_each(|it| it.name = hostile.to_owned());
+        reading.status.origin.iter_mut().for_each(|it| it.address = hostile.to_owned());
+        reading.status.limit.last_change.iter_mut().for_each(|it| it.cause = hostile.to_owned());
+        let text = table(&View::new(None, reading));
+        assert!(!text.contains(|it: char| it.is_control() && it != '\n'), "{text:?}");
     }
 
     #[test]
