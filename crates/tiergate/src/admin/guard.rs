@@ -40,6 +40,11 @@ pub(super) fn is_meant(headers: &HeaderMap) -> bool {
     !from_page || headers.contains_key(INTENT)
 }
 
+/// Whether a page that is not of this listener asks: a browser says so to what is on its machine, also where the page cannot read the answer.
+pub(super) fn is_of_another_page(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
+}
+
 fn is_local(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
     let host = host.to_ascii_lowercase();

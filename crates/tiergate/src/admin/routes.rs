@@ -152,6 +152,10 @@ fn show<B>(admin: &Admin, path: &str, request: &Request<B>) -> Answer {
             html(page::page(&status, &incident))
         }
         "/incident" => json(&admin.incident()),
+        // It would hold a place of those who watch, of which there are few.
+        "/live" if guard::is_of_another_page(request.headers()) => {
+            plain(StatusCode::FORBIDDEN, "a page from elsewhere may not watch\n")
+        }
         "/live" if request.method() == Method::GET => {
             let hang_up = request.extensions().get::<HangUp>().cloned().unwrap_or_default();
             let (status, incident) = admin.whole();

@@ -369,6 +369,9 @@ async fn web_pages_are_kept_out() {
         assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
     }
     assert_eq!(ask(address, "OPTIONS", "/reload", origin).await.0, 405);
+    let elsewhere = "Sec-Fetch-Site: cross-site\r\n";
+    assert_eq!(ask(address, "GET", "/live", elsewhere).await.0, 403);
+    assert_eq!(ask(address, "GET", "/", elsewhere).await.0, 200, "a link may lead here");
 }
 
 /// Asks for a reload under a name of the listener.
