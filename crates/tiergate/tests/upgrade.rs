@@ -5,6 +5,7 @@ mod support;
 use rustix::process::{Pid, Signal, kill_process};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::client::Client;
@@ -199,6 +200,29 @@ fn a_successor_that_cannot_start_changes_nothing() {
     assert_eq!(gateway.get("/x").status, 200);
     send(last.0, Signal::TERM);
     eventually("it ends", || has_gone(last.0));
+}
+
+/// What is left when the first process of a container ends, is ended by the kernel.
+#[test]
+fn the_first_process_of_a_container_starts_no_successor() {
+    let isolated = "unshare --user --map-root-user --pid --fork --kill-child";
+    let tried = Command::new("/bin/sh").arg("-c").arg(format!("{isolated} true")).status();
+    if !tried.is_ok_and(|it| it.success()) {
+        eprintln!("not tried: no namespace can be had here");
+        return;
+    }
+    let (origin, folder) = (Origin::echo(), tempfile::tempdir().expect("a folder"));
+    let start = format!("exec {isolated} \"$0\" run \"$1\"; true");
+    let gateway = Gateway::start_under(&start, &Policy::of(&[origin.server()]), folder.path());
+    let outside = gateway.process.id();
+    let children = std::fs::read_to_string(format!("/proc/{outside}/task/{outside}/children"));
+    let first = children.expect("Linux").trim().parse().expect("there is one");
+    send(first, Signal::USR2);
+    eventually("it says why not", || gateway.log().contains("no upgrade, this process goes on"));
+    assert!(gateway.log().contains("first process of its container"), "{}", gateway.log());
+    assert_eq!(gateway.get("/x").status, 200);
+    send(first, Signal::TERM);
+    eventually("it ends when it is asked to", || has_gone(first));
 }
 
 fn lame(origin: &Origin, duck: &str) -> Policy {

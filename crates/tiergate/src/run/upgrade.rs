@@ -73,6 +73,11 @@ pub(super) async fn hand_over(
             "the policy has workers, which the successor would start beside those of this process: restart it instead"
         );
     }
+    if std::process::id() == 1 {
+        bail!(
+            "this is the first process of its container, which would end with it: start the container anew instead"
+        );
+    }
     let mut passed: Vec<OwnedFd> = process.listeners.lock().expect("no panic").copies()?;
     if let Some(admin) = &process.admin {
         passed.push(admin.try_clone()?.into());
