@@ -103,9 +103,11 @@ before=$(pid)
 inside systemctl reload tiergate || fail "reload"
 until_inside "reloaded" sh -c 'journalctl -u tiergate -o cat | grep -q "configuration reloaded"'
 [ "$(pid)" = "$before" ] || fail "a reload is no restart"
-step "a policy with errors does not start; the message is in the journal"
+step "a policy with errors is neither reloaded nor started; the message is in the journal"
 inside cp -a /etc/tiergate/policy.toml /root/good.toml
 inside sed -i 's/^deadline/deadlin/' /etc/tiergate/policy.toml
+! inside systemctl reload tiergate 2>/dev/null || fail "a reload with errors says nothing"
+inside systemctl is-active --quiet tiergate || fail "it ends by a policy that it does not load"
 ! inside systemctl restart tiergate 2>/dev/null || fail "it starts with errors"
 inside journalctl -u tiergate -o cat | grep -q 'policy.toml:[0-9]*:[0-9]*: .*deadlin' || fail "no message with file and line"
 inside cp -a /root/good.toml /etc/tiergate/policy.toml
