@@ -252,7 +252,8 @@ fn commands_that_reload_show_why_not() {
 /// An upgrade of the package restarts nothing: whoever installs it has the gateway hand over to the new program.
 #[test]
 fn a_new_version_of_the_package_leaves_a_gateway_that_runs_alone() {
-    let manifest = fs::read_to_string(root().join("crates/tiergate/Cargo.toml")).expect("it is there");
+    let manifest =
+        fs::read_to_string(root().join("crates/tiergate/Cargo.toml")).expect("it is there");
     let manifest: toml::Table = manifest.parse().expect("TOML");
     let units = &manifest["package"]["metadata"]["deb"]["systemd-units"];
     for key in ["start", "stop-on-upgrade", "restart-after-upgrade"] {
