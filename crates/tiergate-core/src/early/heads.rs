@@ -2,6 +2,7 @@
 //!
 //! As for addresses ([`super`]): the kernel finds the longest of the paths and prefixes that the rules name, and its table says which policer *every* request has that begins so and is none of the longer ones.
 //! What asks for more than method and path, or has wildcards elsewhere than at the end, may be the first rule for a request; then the gateway alone says.
+//! A request that a rule refuses takes no token of the gateway's, and is told what the rule says. So what rules refuse for certain passes, by the same table; where it depends on more, as on the client, the policer goes first.
 //! The kernel judges only paths that are in normal form as they are written (`bpf/head.h`): of these the gateway makes what they are.
 //!
 //! Source: Voigt B §3.3 (HTTP-header control by URL and prefix). What may go early: ours.
@@ -71,10 +72,21 @@ impl Heads {
         let count = plain.len();
         let none = Heads { policers: Vec::new(), listeners: vec![Vec::new(); count] };
         let policing: Vec<&Rule> = rules.iter().filter(|it| it.sets(Output::Policer)).collect();
-        let paths: BTreeSet<(Box<[u8]>, bool)> = policing.iter().flat_map(|it| keys(it)).collect();
+        let mut refusing = up_to_the_last_that_refuses(rules);
+        let mut paths: BTreeSet<Key> = policing.iter().flat_map(|it| keys(it)).collect();
         let plain_count = plain.iter().filter(|it| **it).count();
-        if paths.len() * plain_count > PATHS_MAX || paths.len() * policing.len() > LOOKS_MAX {
+        let is_too_much = |paths: usize, looks: usize| {
+            paths * plain_count > PATHS_MAX || paths.saturating_mul(looks) > LOOKS_MAX
+        };
+        if is_too_much(paths.len(), policing.len()) {
             return none;
+        }
+        let with_refused = and_what_is_refused_of_them(&paths, &refusing);
+        let looks = refusing.iter().map(|it| 1 + keys(it).count()).sum::<usize>();
+        match is_too_much(with_refused.len(), policing.len() + looks) {
+            // Then these take tokens as others do.
+            true => refusing.clear(),
+            false => paths = with_refused,
         }
         let mut heads = none.clone();
         for listener in (0..count).filter(|place| plain[*place]) {
@@ -83,7 +95,8 @@ impl Heads {
                     let view =
                         RequestView { method, listener: listener as u16, ..RequestView::EMPTY };
                     let policer = first(&policing, &view, path, *is_whole);
-                    (policer.filter(|id| can_be_early(plan, *id)), bit)
+                    let policer = policer.filter(|id| can_be_early(plan, *id));
+                    (policer.filter(|_| !is_refused(&refusing, &view, path, *is_whole)), bit)
                 });
                 let policer = found.iter().find_map(|(policer, _)| *policer);
                 let same = found.iter().filter(|it| policer.is_some() && it.0 == policer);
@@ -140,8 +153,25 @@ fn can_be_early(plan: &Plan, id: PolicerId) -> bool {
     plan.policer(id).is_some_and(|it| it.shares.is_empty() && Wanted::of(it, it.rate).is_ok())
 }
 
+/// A path, or what it begins with, and whether it is the whole.
+type Key = (Box<[u8]>, bool);
+
+/// The rules that say whether a request is refused: the first of them for it does. Behind the last that refuses, it is not.
+fn up_to_the_last_that_refuses(rules: &[Rule]) -> Vec<&Rule> {
+    let count = rules.iter().rposition(|rule| rule.refuse).map_or(0, |last| last + 1);
+    rules[..count].iter().filter(|it| it.sets(Output::Verdict)).collect()
+}
+
+/// The paths of policers, and those within their prefixes of which rules may say something else: that they are refused, or are not. O(paths of rules × their lengths).
+fn and_what_is_refused_of_them(paths: &BTreeSet<Key>, refusing: &[&Rule]) -> BTreeSet<Key> {
+    let is_prefix = |begin: &[u8]| paths.contains(&(begin.into(), false));
+    let is_within = |(path, _): &Key| (0..=path.len()).any(|len| is_prefix(&path[..len]));
+    let theirs = refusing.iter().flat_map(|it| keys(it)).filter(is_within);
+    paths.iter().cloned().chain(theirs).collect()
+}
+
 /// The paths and prefixes that a rule names and the kernel can compare.
-fn keys(rule: &Rule) -> impl Iterator<Item = (Box<[u8]>, bool)> + '_ {
+fn keys(rule: &Rule) -> impl Iterator<Item = Key> + '_ {
     let of_path = rule.conditions.iter().filter(|it| *it.part() == Part::Path);
     of_path
         .flat_map(|it| it.any_of())
@@ -165,21 +195,40 @@ fn first(
     is_whole: bool,
 ) -> Option<PolicerId> {
     for rule in rules {
-        let held = rule.conditions.iter().map(|condition| match condition.part() {
-            Part::Listener | Part::Method => Holds::of(condition.holds(view)),
-            Part::Path => condition
-                .any_of()
-                .iter()
-                .fold(Holds::No, |so_far, matcher| so_far.max(at(matcher, path, is_whole))),
-            _ => Holds::Perhaps,
-        });
-        match held.min().unwrap_or(Holds::Yes) {
+        match matches(rule, view, path, is_whole) {
             Holds::Yes => return rule.policer,
             Holds::Perhaps => return None,
             Holds::No => {}
         }
     }
     None
+}
+
+/// Whether rules refuse all of these requests, whatever else they have.
+fn is_refused(rules: &[&Rule], view: &RequestView<'_>, path: &[u8], is_whole: bool) -> bool {
+    for rule in rules {
+        match matches(rule, view, path, is_whole) {
+            Holds::Yes => return rule.refuse,
+            // If it is not the first for one of them, the next may be.
+            Holds::Perhaps if rule.refuse => {}
+            Holds::Perhaps => return false,
+            Holds::No => {}
+        }
+    }
+    false
+}
+
+/// Whether a rule is for these requests.
+fn matches(rule: &Rule, view: &RequestView<'_>, path: &[u8], is_whole: bool) -> Holds {
+    let held = rule.conditions.iter().map(|condition| match condition.part() {
+        Part::Listener | Part::Method => Holds::of(condition.holds(view)),
+        Part::Path => condition
+            .any_of()
+            .iter()
+            .fold(Holds::No, |so_far, matcher| so_far.max(at(matcher, path, is_whole))),
+        _ => Holds::Perhaps,
+    });
+    held.min().unwrap_or(Holds::Yes)
 }
 
 /// Whether a condition holds for all requests that have an entry's path, and no longer one that rules name.
@@ -302,6 +351,60 @@ mod tests {
         assert!(heads.listeners[1].is_empty(), "encrypted");
     }
 
+    fn refuse(conditions: Vec<Condition>) -> Rule {
+        Rule { conditions, refuse: true, ..Rule::default() }
+    }
+
+    fn class(conditions: Vec<Condition>) -> Rule {
+        Rule { conditions, class: Some(ClassId(0)), ..Rule::default() }
+    }
+
+    #[test]
+    fn what_a_rule_refuses_for_certain_takes_no_token() {
+        let client = || {
+            Condition::new(
+                Part::Client,
+                [Matcher::Network("10.0.0.0/8".parse().expect("a network"))],
+            )
+        };
+        let rules = [
+            class(vec![path("/cgi/admin/login")]),
+            refuse(vec![path("/cgi/admin*")]),
+            refuse(vec![path("/cgi/put"), method("POST")]),
+            refuse(vec![path("/cgi/some/*"), client()]),
+            class(vec![path("/cgi/any/*"), client()]),
+            refuse(vec![path("/cgi/any/*")]),
+            refuse(vec![path("/cgi/both/*"), client()]),
+            refuse(vec![path("/cgi/both/*")]),
+            refuse(vec![path("/elsewhere/*")]),
+            police(0, vec![path("/cgi/*")]),
+            // The first of all, though it stands behind the policer.
+            refuse(vec![path("/cgi/late/*")]),
+            class(vec![path("/cgi/served/*")]),
+        ];
+        let heads = Heads::of(&rules, &plan(), &[true]);
+        let of = |path| policed(&heads, path);
+        assert_eq!((of("/cgi/admin"), of("/cgi/admin/x"), of("/cgi/late/x")), (None, None, None));
+        assert_eq!(of("/cgi/both/x"), None, "one of the two refuses it");
+        for path in ["/cgi/x", "/cgi/admi", "/cgi/admin/login", "/cgi/some/x", "/cgi/any/x"] {
+            assert_eq!(of(path), Some((0, 7)), "{path}");
+        }
+        assert_eq!(of("/cgi/put"), Some((0, 3)), "GET and HEAD are served");
+        assert_eq!(heads.listeners[0].len(), 8, "what is not within a policer's prefix has none");
+    }
+
+    #[test]
+    fn more_refused_paths_than_there_is_room_for_take_tokens() {
+        let plain = [true; 8];
+        let mut rules = vec![police(0, vec![path("/*")])];
+        let refused = (1..PATHS_MAX / plain.len()).map(|it| refuse(vec![path(&format!("/{it}"))]));
+        rules.extend(refused);
+        assert_eq!(policed(&Heads::of(&rules, &plan(), &plain), "/7"), None);
+        rules.push(refuse(vec![path("/one/more")]));
+        let heads = Heads::of(&rules, &plan(), &plain);
+        assert_eq!((policed(&heads, "/7"), heads.listeners[0].len()), (Some((0, 7)), 1));
+    }
+
     #[test]
     fn long_paths_and_too_many_stay_with_the_gateway() {
         let long = format!("/{}/*", "x".repeat(80));
@@ -315,19 +418,24 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever else a request has, the classifier gives it the policer by which the kernel polices it.
+        /// Whatever else a request has, the classifier gives it the policer by which the kernel polices it, and it is refused by no rule, if that is certain.
         #[test]
         fn all_requests_that_are_policed_have_that_policer(
-            rules in prop::collection::vec((0_u16..2, prop::collection::vec("/[ab/]{0,3}[*]?", 1..3), prop::option::of("GET|POST"), prop::option::of(0_u64..2), any::<bool>()), 1..10),
+            rules in prop::collection::vec((0_u16..4, prop::collection::vec("/[ab/]{0,3}[*]?", 1..3), prop::option::of("GET|POST"), prop::option::of(0_u64..2), any::<bool>()), 1..10),
             paths in prop::collection::vec("/[ab/]{0,5}", 1..20),
         ) {
-            let rules: Vec<Rule> = rules.into_iter().map(|(policer, paths, of, listener, more)| {
+            let is_certain = rules.iter().all(|it| !it.4);
+            let rules: Vec<Rule> = rules.into_iter().map(|(output, paths, of, listener, more)| {
                 let patterns = paths.iter().filter_map(|it| Pattern::path(it).ok()).map(Matcher::Pattern);
                 let mut conditions = vec![Condition::new(Part::Path, patterns.chain([Matcher::Pattern(Pattern::path("/b/a").expect("one"))]))];
                 conditions.extend(of.map(|it| method(&it)));
                 conditions.extend(listener.map(|it| Condition::new(Part::Listener, [Matcher::Range(Span::one(it))])));
                 conditions.extend(more.then(|| Condition::new(Part::Host, [Matcher::Pattern(Pattern::Any)])));
-                police(policer, conditions)
+                match output {
+                    2 => class(conditions),
+                    3 => refuse(conditions),
+                    policer => police(policer, conditions),
+                }
             }).collect();
             let heads = Heads::of(&rules, &plan(), &[true, true]);
             let classifier = Classifier::compile(&rules, ClassId(0)).expect("rules");
@@ -340,6 +448,7 @@ mod tests {
                         let view = RequestView { method, listener, host, path: path.as_bytes(), ..RequestView::EMPTY };
                         let found = classifier.classify(&view, &mut scratch);
                         prop_assert_eq!(found.policer, Some(heads.policers[usize::from(bucket)]));
+                        prop_assert!(!is_certain || !found.refuse, "{:?}", path);
                     }
                 }
             }

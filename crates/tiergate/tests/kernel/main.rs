@@ -365,6 +365,7 @@ fn what_the_kernel_cannot_judge_the_gateway_refuses() {
     let Some(network) = Network::start() else { return };
     let tables = "police = \"all\"\n[[policer]]\nname = \"all\"\nrate = \"10000/s\"\nburst = 500\n\
         [[rule]]\npath = \"/cgi/*\"\npolice = { rate = \"1/m\", burst = 20 }\n\
+        [[rule]]\npath = \"/cgi/admin*\"\nrefuse = 404\n\
         [kernel]\ninterfaces = [\"in\"]\nrequests = \"answer\"\n";
     let gateway = Gateway::start(&network, tables);
     eventually("it is attached", || gateway.kernel()["interfaces"][0]["ingress"] == true);
@@ -412,6 +413,7 @@ fn what_the_kernel_cannot_judge_the_gateway_refuses() {
             .iter()
             .map(|(name, parts)| (*name, network.on_client(|| ask(OTHER, parts, SOON))))
             .collect();
+        let by_rule = gateway.ask(OTHER, "GET /cgi/admin/x HTTP/1.1\r\nHost: x\r\n\r\n");
         // The second of two in one packet, and of a kept connection: the first has no rule.
         let first = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
         let second = network.on_client(|| second(first, plain));
@@ -428,6 +430,7 @@ fn what_the_kernel_cannot_judge_the_gateway_refuses() {
             let (status, text) = answer.as_ref().unwrap_or_else(|| panic!("{name}: no answer"));
             assert!([400, 429].contains(status), "{name}: {text}");
         }
+        assert_eq!(by_rule.map(|it| it.0), Some(404), "what the rule says, not the kernel");
         let policed = found.iter().filter(|it| it.1.as_ref().is_some_and(|it| it.0 == 429)).count();
         assert!(policed >= 10, "{found:?}");
         assert_eq!(second, [[200, 429]; 2]);

@@ -33,6 +33,8 @@ pub(super) fn load(asked: &Asked, names: &mut Names) -> anyhow::Result<Before> {
 
 fn before(mut policy: Policy, asked: &Asked) -> anyhow::Result<Before> {
     attach_to(&mut policy, &asked.listen);
+    // Without the gateway they are served: they take tokens as others do.
+    policy.rules.iter_mut().for_each(|it| it.rule.refuse = false);
     let settings = settings(&policy, asked);
     let targets = targets(&policy, asked)?;
     ensure!(
@@ -208,6 +210,14 @@ mod tests {
         assert_eq!(found("", &asked(&[])), ("eth0".into(), RequestsInKernel::Answer));
         let all = Asked { requests: Some(RequestsInKernel::Pass), ..asked(&[]) };
         assert_eq!(found(kernel, &all), ("eth0".into(), RequestsInKernel::Pass));
+    }
+
+    #[test]
+    fn rules_refuse_nothing_without_the_gateway() {
+        let refused = "[[rule]]\npath = \"/cgi/admin*\"\nrefuse = true\n";
+        let policy = of(refused, &asked(&[])).expect("it fits").policy;
+        assert!(policy.rules.iter().all(|it| !it.rule.refuse), "they would pass without a token");
+        assert_eq!(policy.denials().count(), 1, "it is said");
     }
 
     #[test]
