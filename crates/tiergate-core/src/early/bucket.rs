@@ -84,6 +84,13 @@ impl Wanted {
         Ok(Wanted::at(settings.burst, shares, rate.min(settings.rate)))
     }
 
+    /// The same without shares: all that comes is the overflow's.
+    pub fn undivided(self) -> Wanted {
+        let of_parts = self.parts[..self.len as usize].iter().map(|part| part.rate).sum::<u64>();
+        let overflow = Part { rate: self.overflow.rate + of_parts, ..self.overflow };
+        Wanted { len: 0, overflow, parts: Default::default(), ..self }
+    }
+
     fn at(burst: u32, shares: &[Share], rate: Rate) -> Wanted {
         let rate = (rate.tokens_per_second() * TOKEN_PER_SECOND as f64).round() as u64;
         let mut wanted = Wanted {

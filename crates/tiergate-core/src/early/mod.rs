@@ -22,6 +22,9 @@
 //! | `pace` | how these follow a controller's rate |
 //! | `trie` | networks of IPv4 as the kernel reads them |
 //!
+//! The gateway asks for no token where a rule refuses. So connections from networks that a rule refuses, whatever they ask for, have a bucket of their own: a flood of them is kept out as any other, and not at the cost of those who share a
+//! policer with them.
+//!
 //! Source: Voigt B §3.1 (SYN policing by addresses and ports), Voigt D §2.4 (partitions). What may go early: ours.
 
 pub mod again;
@@ -51,6 +54,8 @@ use std::collections::HashSet;
 pub const NETWORKS_MAX: usize = 60_000;
 /// Most buckets.
 pub const BUCKETS_MAX: usize = 500;
+/// Stands for no policer in [`Early::policers`]: whose connections draw on this bucket are refused by a rule, and do not draw on what others need.
+pub const REFUSED: PolicerId = PolicerId::NONE;
 
 /// What of a policy decides which connections are policed.
 #[derive(Clone, Copy, Debug)]
@@ -85,8 +90,10 @@ pub struct Entry {
 /// What the kernel is to do at the first packet of connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Early {
-    /// The policers that have a bucket.
+    /// The policers that have a bucket, and [`REFUSED`].
     pub policers: Vec<PolicerId>,
+    /// The policer that [`REFUSED`] has as many tokens as: the fastest of those that its connections would else be subject to.
+    pub refused_like: Option<PolicerId>,
     /// By listener; the networks of all IPv4 and of all IPv6 clients come first.
     pub listeners: Vec<Vec<Entry>>,
     /// By rule: what becomes of its policer; `None`: it has none.
@@ -127,6 +134,11 @@ impl Early {
     /// Place of a policer's bucket.
     pub fn bucket(&self, policer: PolicerId) -> Option<u16> {
         self.policers.iter().position(|it| *it == policer).map(|place| place as u16)
+    }
+
+    /// The policer by whose settings a bucket is made: its own, or that which [`REFUSED`] is like.
+    pub fn settings_of(&self, id: PolicerId) -> PolicerId {
+        self.refused_like.filter(|_| id == REFUSED).unwrap_or(id)
     }
 
     /// What becomes of a connection; `None`: nothing is said of the listener.
@@ -177,7 +189,8 @@ impl Making<'_> {
 
     fn entry(&mut self, index: &Index<'_>, network: IpNet) -> Entry {
         let plan = self.policing.plan;
-        let class = match index.verdict(network) {
+        let verdict = index.verdict(network);
+        let class = match verdict {
             Found::Rule(rule) => rule.class.or(self.policing.default_class),
             Found::None => self.policing.default_class,
             Found::Perhaps => None,
@@ -190,6 +203,11 @@ impl Making<'_> {
         // Of several that apply the first that can: the gateway asks for a token of each.
         let policers = [of_rule, of_class, plan.site_policer];
         let bucket = policers.into_iter().flatten().find_map(|id| self.bucket(id, class));
+        let is_refused = matches!(verdict, Found::Rule(rule) if rules::refuses_clients(rule));
+        let bucket = match bucket {
+            Some((like, _)) if is_refused => self.refused(like).map(|place| (place, None)),
+            bucket => bucket,
+        };
         let is_first = class.is_none_or(|class| plan.class_ids().first() == Some(&class));
         Entry {
             network,
@@ -212,21 +230,37 @@ impl Making<'_> {
             }
         };
         let partition = partition.map(|place| place as u8);
-        if let Some(bucket) = self.early.bucket(id) {
-            return Some((bucket, partition));
+        self.place(id).map(|bucket| (bucket, partition))
+    }
+
+    /// The bucket of connections that a rule refuses, which would else draw on this one. They have one together, as none of them is served.
+    fn refused(&mut self, like: u16) -> Option<u16> {
+        let of_bucket = self.early.policers[usize::from(like)];
+        let rate = |id| self.policing.plan.policer(id).map(|it| it.rate);
+        if self.early.refused_like.and_then(rate) < rate(of_bucket) {
+            self.early.refused_like = Some(of_bucket);
         }
-        if self.early.policers.len() == BUCKETS_MAX {
+        self.place(REFUSED)
+    }
+
+    /// The place of a bucket, a new one if it has none; `None`: there are too many.
+    fn place(&mut self, id: PolicerId) -> Option<u16> {
+        let known = self.early.bucket(id);
+        if known.is_none() && self.early.policers.len() == BUCKETS_MAX {
             self.late = Some(Late::TooMany);
             return None;
         }
-        self.early.policers.push(id);
-        Some((self.early.policers.len() as u16 - 1, partition))
+        known.or_else(|| {
+            self.early.policers.push(id);
+            Some(self.early.policers.len() as u16 - 1)
+        })
     }
 
     fn finish(mut self) -> Early {
         if self.late.is_some() {
             // A table without some of its networks would police whom it should let through.
             self.early.policers.clear();
+            self.early.refused_like = None;
             self.early.listeners.iter_mut().for_each(Vec::clear);
         }
         let Policing { rules, plan, .. } = *self.policing;

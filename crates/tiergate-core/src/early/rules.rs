@@ -105,6 +105,11 @@ impl<'a> Index<'a> {
     }
 }
 
+/// Whether the rule refuses all that some clients ask for. One that refuses what comes to a listener may send all its clients elsewhere.
+pub(super) fn refuses_clients(rule: &Rule) -> bool {
+    rule.refuse && rule.conditions.iter().any(|it| *it.part() == Part::Client)
+}
+
 /// The network and all those around it, the smallest first.
 pub(super) fn around(network: IpNet) -> impl Iterator<Item = IpNet> {
     std::iter::successors(Some(network.trunc()), IpNet::supernet)

@@ -58,6 +58,10 @@ fn class(class: u16, conditions: Vec<Condition>) -> Rule {
     Rule { conditions, class: Some(ClassId(class)), ..Rule::default() }
 }
 
+fn refuse(conditions: Vec<Condition>) -> Rule {
+    Rule { conditions, refuse: true, ..Rule::default() }
+}
+
 fn early(rules: &[Rule], plan: &Plan, trusted: &[&str], proxied: &[bool]) -> Early {
     let trusted: Vec<IpNet> = trusted.iter().map(|it| it.parse().expect("a network")).collect();
     let default_class = Some(plan.class_ids()[plan.classes.len() - 1]);
@@ -134,6 +138,45 @@ fn rule_then_class_then_site() {
 }
 
 #[test]
+fn networks_that_a_rule_refuses_do_not_draw_on_what_others_need() {
+    let fast = Settings { rate: Rate::per_second(30), ..policer("fast", &[0]) };
+    let policers = vec![policer("a", &[]), fast, policer("c", &[])];
+    let plan = plan(policers, Some(2), &[Some(1), None]);
+    let rules = [
+        police(0, vec![network("10.0.0.0/8")]),
+        class(1, vec![network("11.1.0.0/16")]),
+        refuse(vec![network("10.2.0.0/16")]),
+        refuse(vec![network("11.0.0.0/8")]),
+        Rule { class: Some(ClassId(0)), ..refuse(vec![network("12.0.0.0/8")]) },
+        refuse(vec![network("13.0.0.0/8"), path()]),
+        refuse(vec![listener(1)]),
+    ];
+    let early = early(&rules, &plan, &[], &[false, false]);
+    let of = |client| bucket(&early, 0, client);
+    let refused = Some(REFUSED.0);
+    assert_eq!([of("10.1.0.1"), of("10.2.0.1")], [Some(0), refused]);
+    assert_eq!([of("11.1.0.1"), of("11.0.0.1")], [Some(2), refused]);
+    let entry = early.entry(0, "12.0.0.1".parse().expect("an address")).expect("one");
+    let place = early.bucket(REFUSED);
+    assert_eq!((entry.bucket, entry.partition, place.is_some()), (place, None, true));
+    assert_eq!(of("13.0.0.1"), Some(2), "what else they ask for is served");
+    assert_eq!(bucket(&early, 1, "14.0.0.1"), Some(2), "a listener that sends all elsewhere");
+    assert_eq!(early.settings_of(REFUSED), PolicerId(1), "the fastest of the three");
+    let fast = plan.policer(PolicerId(1)).expect("it is there");
+    let undivided = Wanted::of(fast, fast.rate).expect("a bucket").undivided();
+    let whole = Settings { shares: Vec::new(), ..fast.clone() };
+    assert_eq!(Ok(undivided), Wanted::of(&whole, whole.rate));
+}
+
+#[test]
+fn refused_networks_without_a_policer_pass() {
+    let plan = plan(vec![policer("a", &[])], None, &[None]);
+    let rules = [refuse(vec![network("10.0.0.0/8")]), police(0, vec![network("11.0.0.0/8")])];
+    let early = early(&rules, &plan, &[], &[false]);
+    assert_eq!((bucket(&early, 0, "10.0.0.1"), early.bucket(REFUSED)), (None, None));
+}
+
+#[test]
 fn flows_and_too_much_stay_with_the_gateway() {
     let flows = Settings { per: Per::Flow { flows_max: 9 }, ..policer("a", &[]) };
     let with_flows = plan(vec![flows, policer("b", &[])], None, &[None]);
@@ -168,11 +211,13 @@ fn any_rule() -> impl Strategy<Value = Rule> {
         1 => Just(vec![path()]),
         1 => (0_u64..2).prop_map(|it| vec![listener(it)]),
     ];
-    (conditions, prop::option::of(0_u16..3), prop::option::of(0_u16..3)).prop_map(
-        |(conditions, policer, class)| Rule {
+    let class = prop::option::of(0_u16..3);
+    (conditions, prop::option::of(0_u16..3), class, prop::bool::weighted(0.2)).prop_map(
+        |(conditions, policer, class, refuse)| Rule {
             conditions,
-            policer: policer.map(PolicerId),
+            policer: policer.map(PolicerId).filter(|_| !refuse),
             class: class.map(ClassId),
+            refuse,
             ..Rule::default()
         },
     )
@@ -212,6 +257,11 @@ proptest! {
                         continue;
                     };
                     let id = early.policers[usize::from(bucket)];
+                    if id == REFUSED {
+                        prop_assert!(found.refuse && under != [None; 3], "{found:?}");
+                        prop_assert_eq!(entry.partition, None);
+                        continue;
+                    }
                     prop_assert!(under.contains(&Some(id)), "{under:?}");
                     let shares = &plan.policer(id).expect("in the plan").shares;
                     let own = shares.iter().position(|share| share.class == found.class);

@@ -14,14 +14,17 @@ use std::time::Duration;
 use tiergate_core::admit::bucket::Rate;
 use tiergate_core::admit::policer::PolicerId;
 use tiergate_core::admit::retry::Bounds;
-use tiergate_core::early::Early;
 use tiergate_core::early::again::Again;
 use tiergate_core::early::bucket::Wanted;
 use tiergate_core::early::heads::{self, Heads};
 use tiergate_core::early::pace::Pace;
+use tiergate_core::early::{Early, REFUSED};
 use tiergate_core::plan::Plan;
 use tiergate_core::time::Moment;
 use tiergate_kernel::{Fault, HttpGate, Lists, Service, Switches, SynCounts};
+
+/// What connections that a rule refuses are counted as: no policer's name needs to be in parentheses.
+const REFUSED_NAME: &str = "(refused)";
 
 /// What is loaded.
 #[derive(Debug, Default)]
@@ -113,7 +116,7 @@ impl Programs {
         let rates = self.rates(&policy.plan, rate);
         let Some(syn) = &mut self.syn else { return Ok(()) };
         syn.keep_at(&settings.interfaces);
-        let wanted = |id| wanted(&policy.plan, id, rates.get(&id).copied());
+        let wanted = |id| at_first_packet(&policy.plan, &self.early, id, &rates);
         syn.put_in_force(&self.early, &services(&policy.listeners, here), wanted)
     }
 
@@ -232,7 +235,7 @@ impl Programs {
     ) -> Result<(), Fault> {
         let rates = self.rates(plan, &rate);
         for id in &self.early.policers {
-            let wanted = wanted(plan, *id, rates.get(id).copied());
+            let wanted = at_first_packet(plan, &self.early, *id, &rates);
             if let (Some(syn), Some(wanted)) = (&mut self.syn, wanted) {
                 syn.set_bucket(*id, wanted)?;
             }
@@ -305,14 +308,20 @@ impl Programs {
         let mut all = Vec::new();
         let Some(syn) = &self.syn else { return all };
         for id in &self.early.policers {
-            let Some(settings) = plan.policer(*id) else { continue };
+            let settings = plan.policer(*id);
+            let name = match settings {
+                Some(settings) => settings.name.as_str(),
+                None if *id == REFUSED => REFUSED_NAME,
+                None => continue,
+            };
             for (key, counts) in syn.bucket_counts(*id) {
                 let class = key.and_then(|key| {
-                    let share = settings.shares.iter().find(|it| it.class.index() as u64 == key)?;
+                    let mut shares = settings?.shares.iter();
+                    let share = shares.find(|it| it.class.index() as u64 == key)?;
                     Some(plan.class(share.class)?.name.clone())
                 });
                 all.push(KernelPolicer {
-                    policer: settings.name.clone(),
+                    policer: name.to_owned(),
                     class: class.unwrap_or_default(),
                     passed: counts.passed,
                     overflow: counts.overflow,
@@ -358,6 +367,18 @@ fn switches(settings: &KernelSettings, is_overload: bool) -> Switches {
         block: settings.block != BlockInKernel::None,
         block_all: settings.block == BlockInKernel::All,
     }
+}
+
+/// The bucket that connections draw on at their first packet, at these rates.
+fn at_first_packet(
+    plan: &Plan,
+    early: &Early,
+    id: PolicerId,
+    rates: &HashMap<PolicerId, Rate>,
+) -> Option<Wanted> {
+    let like = early.settings_of(id);
+    let wanted = wanted(plan, like, rates.get(&like).copied())?;
+    Some(if id == REFUSED { wanted.undivided() } else { wanted })
 }
 
 /// The bucket of a policer, at the rate that is in force.

@@ -7,7 +7,7 @@ use tiergate_core::admit::policer::PolicerId;
 use tiergate_core::classify::Match;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::early::heads::Heads;
-use tiergate_core::early::{Early, Policing, Stage};
+use tiergate_core::early::{Early, Policing, REFUSED, Stage};
 use tiergate_core::names::ClassId;
 use tiergate_core::request::RequestView;
 use tiergate_kernel::Service;
@@ -146,6 +146,7 @@ pub(super) fn stage_words(policy: &Policy, late: &str) -> Vec<String> {
         let of = if policy.plan.site_policer == Some(*id) { "all requests" } else { "a class" };
         format!("policer {} of {of}: {}", name(*id), stage(*found))
     }));
+    lines.extend(early.refused_like.map(|_| refused_words(policy, &early)));
     if lines.is_empty() {
         lines.push("no policer: nothing is policed early".to_owned());
     }
@@ -164,6 +165,9 @@ pub(crate) fn explain_words(policy: &Policy, view: &RequestView<'_>, found: &Mat
     let early = early(policy);
     let entry = early.entry(view.listener, view.client);
     let id = entry.and_then(|it| early.policers.get(usize::from(it.bucket?)).copied());
+    if id == Some(REFUSED) {
+        return format!("\nIn the kernel, under overload, {}\n", refused_words(policy, &early));
+    }
     let name = id.and_then(|id| Some(policy.plan.policer(id)?.name.clone()));
     match name {
         Some(name) => format!(
@@ -174,6 +178,8 @@ pub(crate) fn explain_words(policy: &Policy, view: &RequestView<'_>, found: &Mat
             "\nPoliced at the first request of its connection, by the kernel, under overload ({} refused by policers); and again by the gateway\n",
             crate::config::show::share(kernel.begin)
         ),
+        // It takes no token of anybody's.
+        None if found.refuse => String::new(),
         None if kernel.requests != RequestsInKernel::Pass && !kernel.judges_requests() => {
             "\nPoliced by the gateway alone: its first packet does not decide it, and nftables judges no requests\n".to_owned()
         }
@@ -181,6 +187,14 @@ pub(crate) fn explain_words(policy: &Policy, view: &RequestView<'_>, found: &Mat
             "\nPoliced by the gateway alone: what the kernel sees does not decide it\n".to_owned()
         }
     }
+}
+
+/// What becomes of connections from networks that a rule refuses.
+fn refused_words(policy: &Policy, early: &Early) -> String {
+    let like = policy.plan.policer(early.settings_of(REFUSED)).map_or("", |it| it.name.as_str());
+    format!(
+        "connections from networks that a rule refuses: they have tokens of their own, as many as policer {like} has"
+    )
 }
 
 /// Whether the kernel polices it by its head.
@@ -256,6 +270,17 @@ mod tests {
         };
         let [of_few, of_many] = [4_000, 32_000].map(time);
         assert!(of_many < 30 * of_few, "{of_many:?} and {of_few:?}");
+    }
+
+    #[test]
+    fn networks_that_a_rule_refuses_are_said() {
+        let words = |rest: &str| check_words(&policy(rest)).join("\n");
+        assert!(!words("").contains("refuses"), "{}", words(""));
+        let refused = "[[rule]]\nclient = \"10.2.0.0/16\"\nrefuse = true\n";
+        assert!(!words(refused).contains("refuses"), "no policer is theirs");
+        let class = "[[class]]\nname = \"all\"\npolice = { rate = \"9/s\", burst = 5 }\n";
+        let words = words(&format!("{refused}{class}"));
+        assert!(words.contains("tokens of their own, as many as policer class.all has"), "{words}");
     }
 
     #[test]

@@ -13,11 +13,11 @@ fn on_server(network: &Network, words: &str) {
     assert!(command.args(words).stdout(Stdio::null()).status().expect("it runs").success());
 }
 
-/// A gateway at whose interface a flood may come.
-fn gateway(network: &Network) -> Gateway<'_> {
+/// A gateway with these tables at whose interface a flood may come.
+fn gateway<'n>(network: &'n Network, tables: &str) -> Gateway<'n> {
     // Where the system knows no way back to a client, it keeps nothing of a SYN.
     on_server(network, &format!("ip route add default via {POLICED} dev {INTERFACE}"));
-    let gateway = Gateway::start(network, OF_FLOOD);
+    let gateway = Gateway::start(network, tables);
     eventually("it is attached", || gateway.way() == "native");
     gateway
 }
@@ -27,7 +27,9 @@ fn is_policing(gateway: &Gateway<'_>) -> bool {
 }
 
 fn dropped(gateway: &Gateway<'_>) -> u64 {
-    gateway.kernel()["policers"][0]["dropped"].as_u64().unwrap_or(0)
+    let kernel = gateway.kernel();
+    let policers = kernel["policers"].as_array().into_iter().flatten();
+    policers.filter_map(|it| it["dropped"].as_u64()).sum()
 }
 
 /// In a flood, some seconds after the kernel has begun to police it: whether all others are served, and it polices still at the end. It has half a minute to begin.
@@ -54,7 +56,7 @@ fn in_a_flood(network: &Network, gateway: &Gateway<'_>, lasting: Duration) -> (b
 #[test]
 fn a_flood_that_brings_no_request_is_policed_until_it_ends() {
     let Some(network) = Network::start() else { return };
-    let gateway = gateway(&network);
+    let gateway = gateway(&network, OF_FLOOD);
     // Its own drops keep it on, though the queue has room again.
     let found = in_a_flood(&network, &gateway, Duration::from_secs(8));
     assert_eq!(found, (true, true), "{}", gateway.kernel());
@@ -67,7 +69,26 @@ fn a_flood_is_policed_where_the_system_sends_no_cookies() {
     let Some(network) = Network::start() else { return };
     // Half-open connections of before policing are soon given up.
     on_server(&network, "sysctl -w net.ipv4.tcp_syncookies=0 net.ipv4.tcp_synack_retries=1");
-    let gateway = gateway(&network);
+    let gateway = gateway(&network, OF_FLOOD);
     let found = in_a_flood(&network, &gateway, Duration::ZERO);
     assert_eq!(found, (true, true), "{}", gateway.kernel());
+}
+
+/// All have the policer of all requests, but those whom a rule refuses do not use its tokens up.
+#[test]
+fn a_flood_from_a_network_that_a_rule_refuses_costs_others_no_token() {
+    let Some(network) = Network::start() else { return };
+    let tables = "police = \"all\"\n[[policer]]\nname = \"all\"\nrate = \"100/s\"\nburst = 50\n\
+        [[rule]]\nclient = \"10.81.0.0/16\"\nrefuse = true\n[kernel]\ninterfaces = [\"in\"]\n";
+    let gateway = gateway(&network, tables);
+    let found = in_a_flood(&network, &gateway, Duration::ZERO);
+    let kernel = gateway.kernel();
+    assert_eq!(found, (true, true), "{kernel}");
+    let policers = kernel["policers"].as_array().expect("a list");
+    let names: Vec<_> = policers.iter().map(|it| &it["policer"]).collect();
+    assert_eq!(names, ["all", "(refused)"]);
+    assert!(
+        policers[0]["dropped"] == 0 && policers[1]["dropped"].as_u64() > Some(1000),
+        "{kernel}"
+    );
 }
