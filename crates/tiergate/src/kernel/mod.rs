@@ -11,6 +11,7 @@
 //! | `gate` | what polices SYNs: a program, or nftables |
 //! | `programs` | the programs, and what they are given; which of the mechanisms is in force |
 //! | `task` | follows policy, overload and rates: its turns on the first thread, its system calls on threads apart |
+//! | `carried` | interfaces that carry one another's packets |
 //! | `unqueued` | SYNs for which the system's own queue had no room |
 //! | `status` | what is in force, and what was counted |
 //! | `probe` | tries it for `tiergate doctor` |
@@ -23,6 +24,7 @@
 //! | the status | `/status` and metrics | the task |
 
 pub mod attach;
+mod carried;
 mod clients;
 mod gate;
 pub mod probe;
@@ -32,6 +34,7 @@ mod status;
 mod task;
 mod unqueued;
 
+pub(crate) use carried::carried_words;
 pub use clients::Clients;
 pub(crate) use rules::{check_words, deferred, explain_words};
 pub use status::{KernelInterface, KernelPolicer, KernelRequests, KernelStatus};

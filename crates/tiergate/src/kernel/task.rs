@@ -1,5 +1,6 @@
 //! The task that has the program: follows the policy, the overload and the rates.
 
+use super::carried::carried_words;
 use super::programs::{KernelCounts, Orders, Programs};
 use super::status::KernelStatus;
 use super::unqueued::Unqueued;
@@ -118,6 +119,7 @@ impl Kernel {
         apart(move || {
             self.look_around();
             let done = self.put_in_force(&shared, &settings, &config);
+            carried_words(&settings).iter().for_each(|it| tracing::warn!("{it}"));
             self.say(done);
             self.counts = self.programs.counts(&config.policy.plan);
             self.show(&shared, &settings);

@@ -7,6 +7,7 @@ mod log_file;
 
 use crate::config::meant::{Listener, Policy};
 use crate::config::{Errors, Fault, Sources, Step, place_of};
+use crate::kernel;
 use crate::origin::pools::OriginFault;
 use crate::tls;
 use crate::workers::program;
@@ -89,6 +90,7 @@ pub(crate) fn look(policy: &Policy) -> (Vec<Fault>, Vec<String>) {
             Verdict::Warning(why) => warnings.push(wrong(&policy.sources, what, why)),
         }
     }
+    warnings.extend(policy.kernel.iter().flat_map(kernel::carried_words));
     faults.extend(program::faults(policy, None));
     (faults, warnings)
 }

@@ -18,6 +18,7 @@ mod steering;
 
 pub use asked::Asked;
 
+use super::carried::carried_words;
 use super::programs::{KernelCounts, Orders, Programs};
 use super::rules::{services, stage_words, unjudged};
 use crate::clock;
@@ -146,6 +147,7 @@ impl Attached {
         let (is_overload, Before { policy, settings, .. }) = (self.is_overload(), &self.before);
         let orders = Orders { settings, policy, here: &self.here, is_overload, rate: &|_| None };
         let done = self.programs.put_in_force(orders);
+        carried_words(settings).iter().for_each(|it| tracing::warn!("{it}"));
         self.say(done);
     }
 
