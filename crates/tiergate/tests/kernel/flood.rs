@@ -92,3 +92,39 @@ fn a_flood_from_a_network_that_a_rule_refuses_costs_others_no_token() {
         "{kernel}"
     );
 }
+
+/// SYNs to which there is no way back cost the system little, and are dropped at once: somebody may keep a network out by a route.
+#[test]
+fn syns_that_the_system_cannot_answer_begin_nothing() {
+    let Some(network) = Network::start() else { return };
+    on_server(&network, "sysctl -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.in.rp_filter=0");
+    let gateway = Gateway::start(&network, OF_FLOOD);
+    eventually("it is attached", || gateway.way() == "native");
+    let before = listen_drops(&network);
+    let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    let has_begun = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            network.on_client(|| flood_answered(&[[10, 81]], TO.1, u64::MAX, &stop, &sent))
+        });
+        let until = Instant::now() + Duration::from_secs(8);
+        while !is_policing(&gateway) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        stop.store(true, Ordering::Relaxed);
+        is_policing(&gateway)
+    });
+    let dropped = listen_drops(&network) - before;
+    assert!(!has_begun && dropped > 10_000, "{dropped} dropped: {}", gateway.kernel());
+}
+
+/// The SYNs that the server's system has dropped for whatever reason.
+fn listen_drops(network: &Network) -> u64 {
+    network.on_server(|| {
+        let text = std::fs::read_to_string("/proc/thread-self/net/netstat").expect("Linux");
+        let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+        let [names, values] =
+            [(); 2].map(|()| lines.next().expect("two lines").split(' ').collect::<Vec<_>>());
+        let place = names.iter().position(|name| *name == "ListenDrops").expect("it is there");
+        values[place].parse().expect("a number")
+    })
+}
