@@ -95,7 +95,7 @@ pub fn host_name(authority: &[u8]) -> &[u8] {
     &authority[..name_len.unwrap_or(authority.len())]
 }
 
-/// Whether `host` names what the `authority` of an absolute `target` names: case does not matter, nor whether the port of the scheme is said.
+/// Whether `host` names what an `authority` names: case does not matter, nor whether the port of the scheme is said, with which `target` begins.
 #[cold]
 pub(super) fn is_same_authority(host: &[u8], target: &[u8], authority: &[u8]) -> bool {
     let is_https = target.get(4).is_some_and(|byte| byte.eq_ignore_ascii_case(&b's'));

@@ -6,10 +6,10 @@ use super::message::{Framing, HeadError, Version};
 use super::request::{METHOD_LEN_MAX, RequestHead, finish};
 use super::response::ResponseHead;
 use super::scan::target_end;
-use super::target::{Target, check_host};
+use super::target::{Target, check_host, is_same_authority};
 use tiergate_core::request::Field;
 
-/// A request's head from its parts; the caller has pushed its fields into `fields`. `ends`: no body
+/// A request's head from its parts; the caller has pushed its fields into `fields`. The authority comes with its scheme. `ends`: no body
 /// follows.
 ///
 /// Source: RFC 9113 §8.3.1. What HTTP/1.1 could not say without ambiguity is refused, as in
@@ -20,7 +20,7 @@ use tiergate_core::request::Field;
 pub fn request_from_parts<'b>(
     method: &'b [u8],
     target: &'b [u8],
-    authority: Option<&'b [u8]>,
+    (scheme, authority): (&[u8], Option<&'b [u8]>),
     ends: bool,
     fields: &FieldTable<'b>,
 ) -> Result<RequestHead<'b>, HeadError> {
@@ -48,7 +48,7 @@ pub fn request_from_parts<'b>(
         path_is_rewritten: false,
         query: parts.query.unwrap_or_default(),
         has_query: parts.query.is_some(),
-        host: host(authority, control.host)?,
+        host: host(scheme, authority, control.host)?,
         version: Version::Http11,
         body: framing(method, ends, control.content_length),
         keep_alive: true,
@@ -61,9 +61,15 @@ pub fn request_from_parts<'b>(
     finish(head, fields)
 }
 
-fn host<'b>(authority: Option<&'b [u8]>, field: Option<&'b [u8]>) -> Result<&'b [u8], HeadError> {
+fn host<'b>(
+    scheme: &[u8],
+    authority: Option<&'b [u8]>,
+    field: Option<&'b [u8]>,
+) -> Result<&'b [u8], HeadError> {
     let host = match (authority, field) {
-        (Some(authority), Some(field)) if !authority.eq_ignore_ascii_case(field) => {
+        (Some(authority), Some(field))
+            if authority != field && !is_same_authority(field, scheme, authority) =>
+        {
             return Err(HeadError::bad("host and :authority differ"));
         }
         (Some(host), _) | (None, Some(host)) => host,
@@ -108,4 +114,35 @@ pub fn response_fields<'t, 'b>(
 /// The `Content-Length` that a response carries by HTTP/2.
 pub fn response_length(head: &ResponseHead<'_>) -> Option<u64> {
     head.content_length.filter(|_| head.status >= 200 && head.status != 204)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9113 §8.3.1: compared as the scheme has it, by which a port may be said or not.
+    #[test]
+    fn a_host_field_is_compared_with_the_authority_by_the_scheme() {
+        for (scheme, authority, host, expected) in [
+            ("https", "a.example", "a.example", true),
+            ("https", "a.example", "A.example:443", true),
+            ("https", "a.example:443", "a.example", true),
+            ("http", "a.example", "a.example:80", true),
+            ("http", "a.example", "a.example:443", false),
+            ("https", "a.example", "a.example:80", false),
+            ("https", "a.example", "b.example", false),
+            ("https", "a.example", "", false),
+            ("https", "", "", false),
+        ] {
+            let mut table = FieldTable::new();
+            table.push(Field { name: b"host", value: host.as_bytes() }).expect("a field");
+            let of = (scheme.as_bytes(), Some(authority.as_bytes()));
+            let head = request_from_parts(b"GET", b"/", of, true, &table);
+            assert_eq!(
+                head.map(|it| it.host).ok(),
+                expected.then_some(authority.as_bytes()),
+                "{scheme} {authority} {host}"
+            );
+        }
+    }
 }

@@ -102,7 +102,9 @@ impl Head {
         if target.len() > limits.target_len_max {
             return Err(HeadError { status: 414, why: "target too long" });
         }
-        let authority = self.parts.uri.authority().map(|host| host.as_str().as_bytes());
+        let uri = &self.parts.uri;
+        let scheme = uri.scheme_str().unwrap_or_default().as_bytes();
+        let authority = (scheme, uri.authority().map(|host| host.as_str().as_bytes()));
         let Some(key) = &self.websocket_key else {
             if protocol(&self.parts).is_some() {
                 let why = "only websocket is known as :protocol";
