@@ -6,7 +6,7 @@ use super::{outputs, words};
 use crate::config::meant::Policy;
 use crate::config::{class, load, route, scheduling, show};
 use crate::request::decide::may_be_forwarded;
-use asked::Asked;
+use asked::{Asked, Believed};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use tiergate_core::adapt::Adaptation;
@@ -30,10 +30,10 @@ pub struct Question {
     /// A header of the request; may be given several times
     #[arg(long = "header", value_name = "NAME: VALUE")]
     pub headers: Vec<String>,
-    /// The client's address; loopback if not given
+    /// The address that it comes from; loopback if not given. If that is trusted, X-Forwarded-For names the client
     #[arg(long, value_name = "ADDRESS")]
     pub client: Option<IpAddr>,
-    /// The host; else the target's or the Host header's
+    /// The host, as by a Host header
     #[arg(long)]
     pub host: Option<String>,
     /// What else is known of client and connection.
@@ -98,33 +98,34 @@ pub fn explain_file(path: &Path, question: &Question) -> anyhow::Result<String> 
 /// When the question cannot be read as a request; the message says what is expected.
 pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<String, String> {
     let asked = Asked::of(question)?;
-    let client = question.client.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let peer = question.client.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let known = &question.known;
     let listener = policy.listener_called(known.listener.as_deref().unwrap_or_default())?;
     let client_name = known.client_name.as_deref().unwrap_or_default().to_ascii_lowercase();
     let (mut table, mut buffers) = (FieldTable::new(), Buffers::default());
     let head = match asked.head(&policy.limits, &mut table) {
         Ok(head) => head,
-        Err(fault) => return Ok(refused(&asked, client, (fault.status, fault.why))),
+        Err(fault) => return Ok(refused(&asked, peer, (fault.status, fault.why))),
     };
     if let Err(wrong) = may_be_forwarded(&policy.limits, &head) {
-        return Ok(refused(&asked, client, wrong));
+        return Ok(refused(&asked, peer, wrong));
     }
     let paths = match normalise(head.path, policy.paths, &mut buffers) {
         Ok(paths) => paths,
         Err(unclear) => {
             let why = format!("{} (forwarding.path)", unclear.ambiguity);
-            return Ok(refused(&asked, client, (400, &why)));
+            return Ok(refused(&asked, peer, (400, &why)));
         }
     };
-    let fields = asked.said(&table);
+    let believed = asked.believed(&table, peer, &policy.trusted);
+    let client = believed.client;
     #[allow(clippy::needless_update, reason = "a new part need not be told here at once")]
     let view = RequestView {
         method: head.method,
         host: head.host_name(),
         path: paths.judged,
         query: head.query,
-        fields: &fields,
+        fields: &believed.fields,
         client,
         listener,
         local: known.destination.unwrap_or(policy.listeners[usize::from(listener)].address.ip()),
@@ -134,11 +135,13 @@ pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<Strin
         asn: known.asn.unwrap_or_default(),
         certificate: text_of(&known.certificate),
         subject: text_of(&known.subject),
-        dscp: known.dscp.unwrap_or(RequestView::DSCP_UNKNOWN),
+        // The packets are the peer's.
+        dscp: known.dscp.filter(|_| client == peer).unwrap_or(RequestView::DSCP_UNKNOWN),
         ..RequestView::EMPTY
     };
     let found = policy.classifier.classify(&view, &mut Scratch::default());
     let mut text = shown(&view, &String::from_utf8_lossy(head.path), &paths);
+    text += &by_trust(&believed, peer);
     if let (true, Some(whole)) = (policy.is_all_observed, &policy.observed) {
         let pool = pool(&policy.plan, &found).map(|words| format!("; {words}"));
         text += &format!(
@@ -207,6 +210,20 @@ fn shown(view: &RequestView<'_>, raw_path: &str, paths: &Paths<'_>) -> String {
     text + "\n"
 }
 
+/// What of a request counts for what it is only because its peer is trusted, or does not because it is not.
+fn by_trust(believed: &Believed<'_>, peer: IpAddr) -> String {
+    let mut text = String::new();
+    if believed.client != peer {
+        text += &format!("  {peer} is trusted, and names this client\n");
+    }
+    if !believed.hidden.is_empty() {
+        let names: Vec<_> = believed.hidden.iter().map(|it| String::from_utf8_lossy(it)).collect();
+        let names = names.join(", ");
+        text += &format!("  rules do not see {names}: {peer} is not `trusted`\n");
+    }
+    text
+}
+
 fn decided(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -> String {
     let Some(index) = found.rule else {
         let rules = policy.rules.len();
@@ -240,7 +257,9 @@ fn decided(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -
 fn consequence(policy: &Policy, found: &Match) -> String {
     let name = words::class_name(policy, found.class);
     if found.refuse {
-        return format!("\nIt is refused, whatever the load, and counted in class {name}\n");
+        let denial = found.rule.and_then(|rule| policy.rules[rule as usize].denial.as_deref());
+        let how = denial.map_or(String::new(), |it| format!(", {}", it.words()));
+        return format!("\nIt is refused, whatever the load, and counted in class {name}{how}\n");
     }
     let class = policy.plan.class(found.class).expect("the plan has those of its rules");
     let mut class = class.clone();

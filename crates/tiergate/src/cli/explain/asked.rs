@@ -3,8 +3,11 @@
 use super::Question;
 use crate::config::meant::Limits;
 use crate::request::limits::of_request_heads;
+use ipnet::IpNet;
+use std::net::IpAddr;
 use tiergate_core::request::Field;
-use tiergate_wire::http1::{FieldTable, HeadError, Parsed, RequestHead, parse_request};
+use tiergate_wire::forwarded::client_address;
+use tiergate_wire::http1::{FieldRoom, FieldTable, HeadError, Parsed, RequestHead, parse_request};
 
 /// Stands in for the host of a question that has none.
 const NO_HOST: &str = "localhost";
@@ -15,8 +18,19 @@ pub(super) struct Asked {
     /// Its method and target as they were written.
     pub(super) line: String,
     bytes: Vec<u8>,
-    /// The host that is to be taken for it; empty: it has none.
-    host: Option<String>,
+    /// The host in it is made up.
+    is_without_host: bool,
+}
+
+/// What rules see of a request's fields and client, which depends on whether its peer is trusted.
+#[derive(Debug)]
+pub(super) struct Believed<'b> {
+    /// The client: the peer, or whom a trusted peer names.
+    pub(super) client: IpAddr,
+    /// The fields that rules see.
+    pub(super) fields: Vec<Field<'b>>,
+    /// The names of those that are hidden from them.
+    pub(super) hidden: Vec<&'b [u8]>,
 }
 
 impl Asked {
@@ -39,12 +53,14 @@ impl Asked {
             }
         };
         let mut bytes = format!("{line} {version}\r\n");
-        let mut has_host = false;
+        let mut hosts = Vec::new();
         for header in &question.headers {
-            let Some((name, _)) = header.split_once(':') else {
+            let Some((name, value)) = header.split_once(':') else {
                 return Err(format!("a header must be 'Name: value', got {header:?}"));
             };
-            has_host |= name.trim().eq_ignore_ascii_case("host");
+            if name.trim().eq_ignore_ascii_case("host") {
+                hosts.push(value.trim());
+            }
             bytes += header;
             bytes += "\r\n";
         }
@@ -54,13 +70,18 @@ impl Asked {
             let end = rest.find(['/', '?']).unwrap_or(rest.len());
             &rest[..end]
         });
-        if !has_host {
-            let host = authority.or(question.host.as_deref()).unwrap_or(NO_HOST);
+        let given = question.host.as_deref();
+        if let (Some(given), Some(other)) = (given, hosts.iter().find(|it| Some(**it) != given)) {
+            return Err(format!(
+                "the host is {given:?} by --host, and {other:?} by the header: leave one of them out"
+            ));
+        }
+        if hosts.is_empty() {
+            let host = given.or(authority).unwrap_or(NO_HOST);
             bytes += &format!("Host: {host}\r\n");
         }
-        let is_without = !has_host && authority.is_none() && question.host.is_none();
-        let host = question.host.clone().or_else(|| is_without.then(String::new));
-        Ok(Asked { line, bytes: (bytes + "\r\n").into_bytes(), host })
+        let is_without_host = hosts.is_empty() && authority.is_none() && given.is_none();
+        Ok(Asked { line, bytes: (bytes + "\r\n").into_bytes(), is_without_host })
     }
 
     /// Its head; `fields` are those of it.
@@ -73,19 +94,31 @@ impl Asked {
         fields: &mut FieldTable<'b>,
     ) -> Result<RequestHead<'b>, HeadError> {
         match parse_request(&self.bytes, fields, &of_request_heads(limits))? {
-            Parsed::Complete(head) => match &self.host {
-                Some(host) => Ok(RequestHead { host: host.as_bytes(), ..head }),
-                None => Ok(head),
-            },
+            Parsed::Complete(head) if self.is_without_host => Ok(RequestHead { host: b"", ..head }),
+            Parsed::Complete(head) => Ok(head),
             // It has an end.
             Parsed::Partial => Err(HeadError { status: 400, why: "the head has no end" }),
         }
     }
 
-    /// What of `fields` was asked about.
-    pub(super) fn said<'b>(&self, fields: &FieldTable<'b>) -> Vec<Field<'b>> {
-        let is_made_up = self.host.as_ref().is_some_and(String::is_empty);
-        let fields = fields.fields().iter();
-        fields.filter(|it| !is_made_up || !it.name.eq_ignore_ascii_case(b"host")).copied().collect()
+    /// What the gateway would believe of its fields, of which `table` has those, if `peer` sent it.
+    pub(super) fn believed<'b>(
+        &self,
+        table: &FieldTable<'b>,
+        peer: IpAddr,
+        trusted: &[IpNet],
+    ) -> Believed<'b> {
+        let own = peer.to_canonical();
+        let mut room = FieldRoom::new();
+        let seen = table.believed(trusted.iter().any(|it| it.contains(&own)), &mut room);
+        let is_asked =
+            |it: &&Field<'b>| !self.is_without_host || !it.name.eq_ignore_ascii_case(b"host");
+        let hidden = table.fields().iter().filter(|it| !seen.contains(it));
+        let named = client_address(peer, table.fields(), trusted);
+        Believed {
+            client: if named == own { peer } else { named },
+            fields: seen.iter().filter(is_asked).copied().collect(),
+            hidden: hidden.map(|it| it.name).collect(),
+        }
     }
 }

@@ -99,7 +99,12 @@ fn refusals_and_requests_that_no_rule_matches_are_explained() {
     let refused = say(Question { request: request(), client, ..Question::default() });
     assert!(refused.contains("from ::ffff:192.0.2.7, host [::1]"), "{refused}");
     assert!(refused.contains("Rule 3 (p.toml:17) decides: client in 192.0.2.0/24"), "{refused}");
-    assert!(refused.contains("It is refused, whatever the load, and counted in class rest"));
+    let answer = "It is refused, whatever the load, and counted in class rest, answered with 403\n";
+    assert!(refused.contains(answer), "{refused}");
+    let elsewhere = POLICY.replace("refuse = true", "refuse = { redirect = \"/busy?x\" }");
+    let question = Question { request: request(), client, ..Question::default() };
+    let sent = explain(&parse(&elsewhere, "p.toml").unwrap(), "p.toml", &question).unwrap();
+    assert!(sent.contains("counted in class rest, answered with 302, sent to /busy?x\n"), "{sent}");
     let unmatched = say(Question { request: request(), ..Question::default() });
     assert!(
         unmatched.contains("No rule matches (of 3): the default class takes it"),
@@ -166,6 +171,74 @@ fn what_the_gateway_refuses_before_any_rule_is_said_with_status_and_cause() {
         let question = Question { request: request.into(), ..Question::default() };
         let said = explain(&policy, "p.toml", &question).unwrap();
         assert!(said.contains("\nClass rest"), "{request}: {said}");
+    }
+}
+
+/// What only trusted peers may say is believed of these alone, as by the gateway.
+#[test]
+fn a_request_is_seen_as_its_peer_is_trusted() {
+    let text = format!(
+        "trusted = [\"10.0.0.0/8\"]\n{POLICY}[[rule]]\nheader.x-forwarded-proto = \"http\"\nrefuse = 404\n"
+    );
+    let policy = parse(&text, "p.toml").unwrap();
+    let said = |peer: &str, header: &str| {
+        let question = Question {
+            request: "GET /x".into(),
+            headers: vec![header.to_owned()],
+            client: Some(peer.parse().unwrap()),
+            known: Known { dscp: Some(46), ..Known::default() },
+            ..Question::default()
+        };
+        explain(&policy, "p.toml", &question).unwrap()
+    };
+    for (peer, header, expected) in [
+        (
+            "10.0.0.1",
+            "X-Forwarded-For: 192.0.2.7",
+            "GET /x from 192.0.2.7\n  10.0.0.1 is trusted, and names this client\n\nRule 3 (p.toml:18) decides",
+        ),
+        (
+            "198.51.100.1",
+            "X-Forwarded-For: 192.0.2.7",
+            "GET /x from 198.51.100.1\n  rules do not see X-Forwarded-For: 198.51.100.1 is not `trusted`\n\nNo rule matches",
+        ),
+        ("::ffff:10.0.0.1", "X-Forwarded-Proto: http", "\n\nRule 4 (p.toml:21) decides"),
+        (
+            "198.51.100.1",
+            "X-Forwarded-Proto: http",
+            "  rules do not see X-Forwarded-Proto: 198.51.100.1 is not `trusted`\n\nNo rule matches",
+        ),
+        ("198.51.100.1", "X-Other: http", "GET /x from 198.51.100.1\n\nNo rule matches"),
+    ] {
+        let said = said(peer, header);
+        assert!(said.contains(expected), "{peer} {header}\n{said}");
+    }
+}
+
+/// No client can have sent a request of two hosts.
+#[test]
+fn a_host_is_said_once() {
+    let policy = parse(POLICY, "p.toml").unwrap();
+    let said = |request: &str, headers: &[&str]| {
+        let question = Question {
+            request: request.into(),
+            headers: headers.iter().map(|it| (*it).to_owned()).collect(),
+            host: Some("a.example".into()),
+            ..Question::default()
+        };
+        explain(&policy, "p.toml", &question)
+    };
+    let differs = said("GET http://b.example/x", &[]).unwrap();
+    assert!(differs.contains("400 before any rule: host and the target's authority differ"));
+    let twice = said("GET /x", &["Host: b.example"]).unwrap_err();
+    assert_eq!(
+        twice,
+        "the host is \"a.example\" by --host, and \"b.example\" by the header: leave one of them out"
+    );
+    for (request, headers) in
+        [("GET /x", &[][..]), ("GET /x", &["Host: a.example"]), ("GET http://a.example:80/x", &[])]
+    {
+        assert!(said(request, headers).unwrap().contains("host a.example"), "{request}");
     }
 }
 
