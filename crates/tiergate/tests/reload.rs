@@ -147,6 +147,29 @@ fn a_broken_policy_is_refused_with_its_place_and_the_old_one_stays() {
     assert_eq!(gateway.get("/x").text(), "GET /x");
 }
 
+/// The new address takes connections to the open one as well, so that the system lets nobody have both.
+#[test]
+fn an_address_that_the_gateway_itself_has_is_told_so() {
+    let origin = Origin::echo();
+    let policy = Policy::of(&[origin.server()]);
+    let gateway = Gateway::start(&policy);
+    let all = SocketAddr::from(([0, 0, 0, 0], gateway.address.port()));
+    let own_admin = format!("admin = \"{}\"", gateway.admin);
+    let without_admin = policy.text(&[gateway.admin], gateway.admin);
+    for (text, address) in [
+        (policy.text(&[all], gateway.admin), all),
+        (without_admin.replace(&own_admin, "admin = false"), gateway.admin),
+    ] {
+        gateway.write_policy(&text);
+        let (status, said) = gateway.reload();
+        let expected =
+            format!("listener[1].address: cannot listen on {address}: this gateway itself has it");
+        assert!(status == 422 && said.contains(&expected), "{status} {said}");
+        assert!(said.contains("restart it with this policy"), "{said}");
+        assert_eq!(gateway.get("/x").text(), "GET /x");
+    }
+}
+
 /// More servers than a request can remember to have tried must be a fault of the policy.
 #[test]
 fn a_policy_with_too_many_servers_is_refused_not_fatal() {

@@ -1,6 +1,7 @@
 //! Whether an address can be listened on.
 
-use super::holder::Holder;
+use super::holder::{Holder, HolderKind};
+use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
@@ -39,6 +40,12 @@ fn words(address: SocketAddr, protocol: Protocol, fault: &Error, holder: &Holder
     };
     let why = match fault.kind() {
         ErrorKind::AddrInUse => match holder {
+            Holder::Process { number, .. } if *number == std::process::id() => {
+                "this gateway itself has it, and opens what is new before it closes what is old; restart it with this policy, or name another port".to_owned()
+            }
+            it if it.kind() == HolderKind::Systemd => {
+                "systemd keeps it for a socket unit, which `systemctl list-sockets` shows; stop that unit, or name another port".to_owned()
+            }
             Holder::Process { name, number } => {
                 format!("{name} (process {number}) has it; stop that, or name another port")
             }
@@ -46,6 +53,10 @@ fn words(address: SocketAddr, protocol: Protocol, fault: &Error, holder: &Holder
                 "another program has it, and as root `ss -ln{option}p` says which; stop that, or name another port"
             ),
         },
+        _ if Errno::from_io_error(fault) == Some(Errno::AFNOSUPPORT) => format!(
+            "this machine has no IPv6; write \"0.0.0.0:{}\" for IPv4",
+            address.port()
+        ),
         ErrorKind::AddrNotAvailable => {
             "this machine does not have the address; `ip address` lists those that it has"
                 .to_owned()
@@ -72,10 +83,14 @@ pub(super) fn judge(
     if fault.kind() == ErrorKind::AddrInUse {
         let holder = Holder::of(address, protocol);
         let said = || words(address, protocol, &fault, &holder);
-        return match &holder {
-            it if it.may_be_gateway() => None,
-            Holder::Process { .. } => Some(Verdict::Fault(said())),
-            Holder::Unknown => Some(Verdict::Warning(said())),
+        return match (holder.kind(), &holder) {
+            (HolderKind::MayBeGateway, _) => None,
+            (HolderKind::Systemd, _) => Some(Verdict::Warning(format!(
+                "{}; where it is the gateway's own, that is no fault",
+                said()
+            ))),
+            (HolderKind::Other, Holder::Process { .. }) => Some(Verdict::Fault(said())),
+            (HolderKind::Other, Holder::Unknown) => Some(Verdict::Warning(said())),
         };
     }
     let said = words(address, protocol, &fault, &Holder::Unknown);
@@ -117,9 +132,37 @@ mod tests {
         assert_eq!(judge(address, Protocol::Udp, false, false), None);
         let fault = Error::from(ErrorKind::AddrInUse);
         let said = cannot_listen(address, Protocol::Udp, &fault);
-        let expected = format!("(process {}) has it; stop that", std::process::id());
-        assert!(said.contains(&expected), "{said}");
+        assert!(said.contains("this gateway itself has it, and opens what is new"), "{said}");
         assert!(said.starts_with(&format!("cannot listen on {address} by UDP, for HTTP/3: ")));
+    }
+
+    #[test]
+    fn a_machine_without_ipv6_is_told_from_one_without_the_address() {
+        let said = |address: &str, fault: Errno| {
+            let address = address.parse().expect("an address");
+            cannot_listen(address, Protocol::Tcp, &Error::from(fault))
+        };
+        let without = "this machine has no IPv6; write \"0.0.0.0:8080\" for IPv4";
+        for (address, fault, expected) in [
+            ("[::]:8080", Errno::AFNOSUPPORT, without),
+            ("[2001:db8::7]:8080", Errno::ADDRNOTAVAIL, "does not have the address"),
+        ] {
+            let said = said(address, fault);
+            assert!(said.contains(expected), "{address}: {said}");
+        }
+    }
+
+    /// Who stops process 1 stops the machine.
+    #[test]
+    fn what_systemd_keeps_is_its_unit_s() {
+        let address = "127.0.0.1:22".parse().expect("an address");
+        let holder = Holder::Process { name: "systemd".to_owned(), number: 1 };
+        let fault = Error::from(ErrorKind::AddrInUse);
+        let said = words(address, Protocol::Tcp, &fault, &holder);
+        assert!(
+            said.ends_with("`systemctl list-sockets` shows; stop that unit, or name another port"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -21,11 +21,11 @@ pub(super) enum Holder {
 
 /// The state of a TCP socket that listens (`include/net/tcp_states.h`).
 const LISTENS: &str = "0A";
-/// The program that passes sockets on to the gateway.
+/// The program that passes sockets on, to the gateway or others.
 const SYSTEMD: &str = "systemd";
 
 impl Holder {
-    /// What has an address. Reads the descriptors of all processes of this user: for a fault, not for a request.
+    /// What has an address; of several, one that is no gateway. Reads the descriptors of all processes of this user: for a fault, not for a request.
     pub(super) fn of(address: SocketAddr, protocol: Protocol) -> Holder {
         let tables = match protocol {
             Protocol::Tcp => ["tcp", "tcp6"],
@@ -37,22 +37,37 @@ impl Holder {
             .filter_map(|line| socket(line, address, protocol))
             .map(|inode| format!("socket:[{inode}]"))
             .collect();
-        processes().find(|number| has_one(*number, &sockets)).map_or(Holder::Unknown, |number| {
-            Holder::Process { name: name(number).unwrap_or_default(), number }
-        })
+        let holders = processes()
+            .filter(|number| has_one(*number, &sockets))
+            .map(|number| Holder::Process { name: name(number).unwrap_or_default(), number });
+        // Of several, who keeps it from a gateway.
+        holders.min_by_key(Holder::kind).unwrap_or(Holder::Unknown)
     }
 
-    /// Whether it is a gateway, or keeps sockets for one.
-    pub(super) fn may_be_gateway(&self) -> bool {
+    /// What kind of program it is.
+    pub(super) fn kind(&self) -> HolderKind {
         let own = name(std::process::id());
-        match self {
-            Holder::Process { name, .. } => Some(name) == own.as_ref() || name == SYSTEMD,
+        let is_gateway = match self {
+            Holder::Process { name, .. } if name == SYSTEMD => return HolderKind::Systemd,
+            Holder::Process { name, .. } => Some(name) == own.as_ref(),
             // Of another user: each process has a name, but not each shows its sockets.
             Holder::Unknown => processes()
                 .filter(|number| *number != std::process::id())
                 .any(|number| own.is_some() && name(number) == own),
-        }
+        };
+        if is_gateway { HolderKind::MayBeGateway } else { HolderKind::Other }
     }
+}
+
+/// What kind of program has an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum HolderKind {
+    /// None that knows of this gateway.
+    Other,
+    /// A gateway: perhaps the one that is to load the policy.
+    MayBeGateway,
+    /// It keeps sockets for others, perhaps for a gateway.
+    Systemd,
 }
 
 /// The inode of the socket in a line of the kernel's table, if that has the address.
@@ -111,6 +126,8 @@ fn has_one(number: u32, sockets: &[String]) -> bool {
 mod tests {
     use super::*;
     use std::net::TcpListener;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn the_process_that_has_an_address_is_found() {
@@ -122,9 +139,46 @@ mod tests {
                 matches!(&found, Holder::Process { number, .. } if *number == std::process::id()),
                 "{address}: {found:?}"
             );
-            assert!(found.may_be_gateway());
+            assert_eq!(found.kind(), HolderKind::MayBeGateway);
             assert_eq!(Holder::of(address, Protocol::Udp), Holder::Unknown);
         }
+    }
+
+    /// A program that has a socket as its standard input, and this one no more; it ends with the test.
+    struct Having(std::process::Child);
+
+    impl Having {
+        fn start(program: &Path, socket: TcpListener) -> Self {
+            let mut command = std::process::Command::new(program);
+            command.arg("20").stdin(OwnedFd::from(socket));
+            Having(command.spawn().expect("a program that sleeps"))
+        }
+    }
+
+    impl Drop for Having {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn of_several_that_is_found_which_keeps_an_address_from_the_gateway() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let systemd = folder.path().join(SYSTEMD);
+        symlink("/bin/sleep", &systemd).expect("our own folder");
+        let own = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = own.local_addr().expect("bound").port();
+        let of = |address: [u8; 4]| Holder::of((address, port).into(), Protocol::Tcp);
+        let at = |address: &str| TcpListener::bind((address, port));
+        let Ok(kept) = at("127.0.0.2") else { return };
+        let _keeper = Having::start(&systemd, kept);
+        assert_eq!(of([127, 0, 0, 2]).kind(), HolderKind::Systemd);
+        assert_eq!(of([0, 0, 0, 0]).kind(), HolderKind::MayBeGateway);
+        let Ok(other) = at("127.0.0.3") else { return };
+        let sleep = Having::start(Path::new("/bin/sleep"), other);
+        let found = Holder::Process { name: "sleep".to_owned(), number: sleep.0.id() };
+        assert_eq!((of([0, 0, 0, 0]), found.kind()), (found.clone(), HolderKind::Other));
     }
 
     #[test]
