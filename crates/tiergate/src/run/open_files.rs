@@ -1,6 +1,6 @@
 //! The limit of open files, and how many client connections fit below it.
 
-use crate::config::meant::Policy;
+use crate::config::meant::{Limits, Policy};
 use crate::workers;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -26,11 +26,42 @@ pub(super) fn bound_connections(policy: &mut Policy) {
     let most = usize::try_from(files / each).unwrap_or(usize::MAX).max(1);
     if policy.limits.connections_max > most {
         let open = limit.current.unwrap_or(u64::MAX);
+        let wanted = policy.limits.connections_max;
+        lower(&mut policy.limits, most);
         tracing::warn!(
-            "limits.connections_max is {most}, not {}: there may be {open} open files (ulimit -n), of which \
+            "limits.connections_max is {most}, not {wanted}, and tunnels_max {}: there may be {open} open files (ulimit -n), of which \
              {OPEN_FILES_RESERVED} are kept for logs and the like and each connection may need {each}",
-            policy.limits.connections_max
+            policy.limits.tunnels_max
         );
-        policy.limits.connections_max = most;
+    }
+}
+
+/// Lowers the number of connections. Tunnels keep their part of them, so that idle ones leave the others as much room as they were to.
+fn lower(limits: &mut Limits, most: usize) {
+    let part = most as f64 / limits.connections_max as f64;
+    let tunnels = (limits.tunnels_max as f64 * part) as usize;
+    limits.tunnels_max = tunnels.max(1).min(limits.tunnels_max);
+    limits.connections_max = most;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+
+    #[test]
+    fn tunnels_keep_their_part_of_fewer_connections() {
+        for (keys, most, expected) in [
+            ("", 448, 224),
+            ("tunnels_max = 8000", 448, 448),
+            ("tunnels_max = 1", 448, 1),
+            ("tunnels_max = 0", 448, 0),
+            ("connections_max = 10000000\ntunnels_max = 10000000", 1, 1),
+        ] {
+            let text = format!("[origin]\nservers = [\"a:1\"]\n[limits]\n{keys}\n");
+            let mut limits = parse(&text, "p.toml").expect("a policy").limits;
+            lower(&mut limits, most);
+            assert_eq!((limits.connections_max, limits.tunnels_max), (most, expected), "{keys}");
+        }
     }
 }
