@@ -5,6 +5,7 @@ use super::place::At;
 use super::section::{Kind, section};
 use super::show;
 use super::values::{SHARE, bytes, whole};
+use tiergate_wire::http1::FIELDS_CAPACITY;
 
 section! {
     /// Bounds on sizes and numbers.
@@ -18,7 +19,7 @@ section! {
         target_len_max: usize = bytes(256..=1 << 20).or("8KiB");
         /// Number of header fields of a message; beyond it 431, in a response of the origin 502.
         /// Why: as in Apache (100) and HAProxy (101).
-        fields_max: usize = whole(1..=1000).or(100);
+        fields_max: usize = whole(1..=FIELDS_CAPACITY as u64).or(100);
         /// Size of the head of an origin's response; beyond it 502.
         /// Why: origins set more and longer cookies than clients return at once.
         response_head_max: usize = bytes(1 << 10..=1 << 20).or("64KiB");
