@@ -653,6 +653,50 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "[limits]\nfields_max = 0",
             "policy.toml:4:14: limits.fields_max: must be at least 1, got 0",
         ),
+        (
+            "[limits]\nfields_max = 129",
+            "policy.toml:4:14: limits.fields_max: must be at most 128, got 129",
+        ),
+        (
+            "[timeouts]\nidle = 60s",
+            "policy.toml:4:8: idle: must be a value as TOML has it, a text in plain quotes, got `60s`",
+        ),
+        (
+            "[[listener]]\naddress = 127.0.0.1:80",
+            "policy.toml:4:16: address: must be a value as TOML has it, a text in plain quotes, got `127.0.0.1:80`",
+        ),
+        (
+            "[[class]]\nname = \"a\"\norder = \"lifo\"",
+            "policy.toml:5:9: class[1].order: unknown word \"lifo\", did you mean `adaptive-lifo`?",
+        ),
+        (
+            "[[pool]]\nname = \"p\"\nservers = [\"a:1\"]\nprotocol = \"http2\"",
+            "policy.toml:6:12: pool[1].protocol: unknown word \"http2\", expected one of `auto`, `h2`, `http1`",
+        ),
+        (
+            "[[rule]]\nhost = \".a.com\"\nrefuse = true",
+            "policy.toml:4:8: rule[1].host: must not begin with a dot; write `*.a.com` for all hosts below it, got \".a.com\"",
+        ),
+        (
+            "[[rule]]\nmethod = \"GET|POST\"\nrefuse = true",
+            "policy.toml:4:10: rule[1].method: must be one method, or a list of them, [\"GET\", \"POST\"], got \"GET|POST\"",
+        ),
+        (
+            "[[rule]]\nextension = \"jpg,png\"\nrefuse = true",
+            "policy.toml:4:13: rule[1].extension: must be one extension, or a list of them, [\"jpg\", \"png\"], got \"jpg,png\"",
+        ),
+        (
+            "[[rule]]\npolice = \"10/s\"",
+            "policy.toml:4:10: rule[1].police: must be the name of a policer, or of a rate { rate = \"10/s\" }, got \"10/s\"",
+        ),
+        (
+            "[[pool]]\nname = \"p\"\nservers = [\"256.1.1.1:80\"]",
+            "policy.toml:5:12: pool[1].servers[1]: must have an address of four numbers from 0 to 255, or a name, got \"256.1.1.1:80\"",
+        ),
+        (
+            "[[limits]]\nfields_max = 1",
+            "policy.toml:3:1: limits: must be a table (write [limits] in single brackets), got a list",
+        ),
         ("[limit]\nfields_max = 1", "policy.toml:3:2: limit: unknown key, did you mean `limits`?"),
         (
             "[timeouts]\nrequest_heat = \"1s\"",

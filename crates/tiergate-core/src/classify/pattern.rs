@@ -210,6 +210,11 @@ impl HostPattern {
             None => (false, &*host),
         };
         check_len(name)?;
+        if !below && name.starts_with('.') {
+            return Err(Fault::new(format!(
+                "must not begin with a dot; write `*{name}` for all hosts below it"
+            )));
+        }
         let bracketed = name.starts_with('[') && name.ends_with(']');
         for letter in name.chars() {
             match letter {

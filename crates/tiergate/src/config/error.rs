@@ -96,14 +96,19 @@ const SHOWN_MAX: usize = 64;
 /// ", did you mean `x`?" for the known word most like `word`, or the list of all known ones.
 pub(super) fn instead<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
     // The comparison is quadratic, and a word this long is no misspelling of a known one.
-    let near = known
-        .clone()
-        .filter(|_| word.len() <= 64)
-        .map(|known| (strsim::jaro_winkler(word, known), known))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    match near {
-        Some((_, near)) => format!(", did you mean `{near}`?"),
+    let near = || {
+        known
+            .clone()
+            .filter(|known| word.len() <= 64 && !is_another(word, known))
+            .map(|known| (strsim::jaro_winkler(word, known), known))
+            .filter(|(likeness, _)| *likeness > 0.8)
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, near)| near)
+    };
+    // `lifo` is a part of `adaptive-lifo`.
+    let whole = known.clone().find(|known| known.split(['-', '_']).skip(1).any(|it| it == word));
+    match whole.or_else(near) {
+        Some(near) => format!(", did you mean `{near}`?"),
         None => {
             let others = known.clone().count().saturating_sub(SHOWN_MAX);
             let mut known: Vec<_> =
@@ -116,6 +121,14 @@ pub(super) fn instead<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clo
             format!(", expected one of {}{others}", known.join(", "))
         }
     }
+}
+
+/// Whether a word that looks like a known one is likely meant for another: misspellings begin as the word does, and `http2` is not
+/// `http1`.
+fn is_another(word: &str, known: &str) -> bool {
+    let without_digits = |text: &str| text.replace(|it: char| it.is_ascii_digit(), "");
+    let begins_otherwise = word.len() == known.len() && word.chars().next() != known.chars().next();
+    begins_otherwise || (word != known && without_digits(word) == without_digits(known))
 }
 
 /// A text as short as a message can bear.

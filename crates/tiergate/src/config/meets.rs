@@ -3,7 +3,7 @@
 use super::listener::{DEFAULT, ListenerKeys, check_lanes};
 use super::place::{At, Place};
 use super::policy::Root;
-use super::server::{Server, Written};
+use super::server::{Server, Written, short};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Reports listeners of which one takes the other's address, an admin listener that has one of theirs, and servers that are the gateway itself.
@@ -39,6 +39,12 @@ pub(super) fn check(raw: &Root, place: &Place) {
     }
     for (address, place) in listeners.iter().filter_map(|it| Some((it.0, &it.1?.place))) {
         check_kind(address, &place.key("address"));
+        if address.port() == 0 {
+            place.warn(format!(
+                "{}: {address} has the system pick a port, another one for each thread and at each start: name one",
+                place.key("address").key
+            ));
+        }
     }
     if let Some(admin) = raw.admin {
         check_kind(admin, &place.key("admin"));
@@ -141,19 +147,6 @@ fn addresses(host: &str) -> Vec<IpAddr> {
         IpAddr::V6(ip) if ip.is_unspecified() => vec![loopback[1]],
         ip => vec![ip],
     }
-}
-
-/// An address of IPv4 of fewer than four numbers, as systems read it: `127.1` is 127.0.0.1.
-fn short(host: &str) -> Option<Ipv4Addr> {
-    let parts: Vec<u32> = host.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    let (last, before) = parts.split_last()?;
-    if before.len() > 2 || before.iter().any(|part| *part > 255) {
-        return None;
-    }
-    let begin =
-        before.iter().enumerate().map(|(place, part)| part << (24 - 8 * place)).sum::<u32>();
-    let is_in = u64::from(*last) < 1 << (32 - 8 * before.len());
-    is_in.then(|| Ipv4Addr::from_bits(begin | last))
 }
 
 #[cfg(test)]

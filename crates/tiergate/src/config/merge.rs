@@ -14,13 +14,18 @@ pub(super) fn document<'t>(sources: &'t Sources, file: &Rc<File>) -> DeTable<'t>
         let (document, syntax) = DeTable::parse_recoverable(&source.text);
         for fault in syntax {
             let span = fault.span().unwrap_or_default();
-            let message = match (fault.message().trim(), source.text.get(span.clone())) {
+            let at = source.begin + span.start;
+            match (fault.message().trim(), source.text.get(span.clone())) {
                 ("duplicate key", Some(key)) => {
-                    format!("`{}` stands here a second time; leave one out", shortened(key))
+                    let key = shortened(key);
+                    let message = format!("`{key}` stands here a second time; leave one out");
+                    Place::of(file, String::new(), at).fault(message);
                 }
-                (message, _) => message.to_owned(),
-            };
-            Place::of(file, String::new(), source.begin + span.start).fault(message);
+                (message, _) => {
+                    let (key, word) = around(&source.text, span.start);
+                    Place::of(file, key, at).fault(no_toml(message, &word));
+                }
+            }
         }
         let mut document = moved_table(document.into_inner(), source.begin);
         if index == 0 {
@@ -33,6 +38,36 @@ pub(super) fn document<'t>(sources: &'t Sources, file: &Rc<File>) -> DeTable<'t>
         merge(&mut whole, document, &root, true);
     }
     whole
+}
+
+/// What is said of a text that is no TOML; `word`: what is found there, if anything is.
+fn no_toml(message: &str, word: &str) -> String {
+    let is_no_value = ["invalid float", "invalid integer", "invalid date", "string values must"];
+    match word {
+        "" => message.to_owned(),
+        _ if is_no_value.iter().any(|it| message.starts_with(it)) => {
+            format!(
+                "must be a value as TOML has it, a text in plain quotes, got `{}`",
+                shortened(word)
+            )
+        }
+        _ => format!("{message}, got `{}`", shortened(word)),
+    }
+}
+
+/// The key of whose value a byte is, as the line has it, and the word around that byte.
+fn around(text: &str, at: usize) -> (String, String) {
+    let (Some(before), Some(behind)) = (text.get(..at), text.get(at..)) else {
+        return (String::new(), String::new());
+    };
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let key = line.split_once('=').map_or("", |(key, _)| key.trim());
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let key = if key.bytes().all(is_plain) { shortened(key) } else { String::new() };
+    let is_end = |it: char| it.is_whitespace() || "[]{},=#".contains(it);
+    let begin = line.rfind(is_end).map_or(line, |at| line[at..].trim_start_matches(is_end));
+    let end = behind.split(is_end).next().unwrap_or_default();
+    (key, format!("{begin}{end}"))
 }
 
 /// A step on the way to a value of a file.

@@ -224,6 +224,14 @@ impl<'n> Policers<'n> {
         let At { value, place } = police;
         let names = || self.settings.iter().map(|policer| policer.name.as_str());
         let index = match value {
+            Police::Named(name)
+                if (RATE.parse)(&name).is_ok() && !names().any(|known| known == name) =>
+            {
+                place.fault(format!(
+                    "must be the name of a policer, or of a rate {{ rate = {name:?} }}, got {name:?}"
+                ));
+                return None;
+            }
             Police::Named(name) => find("policer", &name, names().take(self.named), &place)?,
             Police::None => return Some(PolicerId::NONE),
             Police::Own(raw) => {

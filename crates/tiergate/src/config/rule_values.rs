@@ -42,6 +42,11 @@ pub(super) const METHOD: Text<Matcher> = Text {
         if text != upper && KNOWN.contains(&&*upper) {
             return Err(Some(format!("must be {upper:?}, because case matters in methods")));
         }
+        let separators = [',', '|', ' '];
+        let parts: Vec<&str> = upper.split(separators).filter(|it| !it.is_empty()).collect();
+        if parts.len() > 1 && parts.iter().all(|it| KNOWN.contains(it)) {
+            return Err(Some(format!("must be one method, or a list of them, {parts:?}")));
+        }
         is_token(text).then(|| Matcher::Exact(text.into())).ok_or(None)
     },
 };
@@ -81,6 +86,10 @@ pub(super) const EXTENSION: Text<Matcher> = Text {
     parse: |text| {
         if let Some(bare) = text.strip_prefix('.').or_else(|| text.strip_prefix("*.")) {
             return Err(Some(format!("must be without the dot, {bare:?}")));
+        }
+        let parts: Vec<&str> = text.split([',', '|']).map(str::trim).collect();
+        if parts.len() > 1 {
+            return Err(Some(format!("must be one extension, or a list of them, {parts:?}")));
         }
         let usable = !text.is_empty() && text.len() <= 64 && !text.contains(['.', '/']);
         usable.then(|| Matcher::Caseless(text.into())).ok_or(None)

@@ -268,6 +268,12 @@ impl<T: Section> Kind for TableOf<T> {
                 check_keys::<T>(entries, place);
                 Some(T::read(entries, place))
             }
+            DeValue::Array(all)
+                if !place.key.contains('[') && all.iter().any(|it| it.get_ref().is_table()) =>
+            {
+                let how = format!("a table (write [{}] in single brackets)", place.key);
+                wrong(value, place, how)
+            }
             _ => wrong(value, place, "a table"),
         }
     }

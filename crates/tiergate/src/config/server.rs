@@ -125,24 +125,59 @@ pub(super) fn server(text: &str) -> Parsed<Server> {
         Some(rest) => (rest.strip_suffix('/').unwrap_or(rest), Some(80)),
         None => (text, None),
     };
+    if rest.contains("://") {
+        return fault("must begin with http://, or have no scheme");
+    }
     if rest.contains('/') {
         return fault("must not have a path");
     }
     // The last colon, unless it is inside the brackets of an IPv6 address.
     let (host, port) = match rest.rfind(':').filter(|colon| rest[*colon..].find(']').is_none()) {
-        Some(colon) => (&rest[..colon], rest[colon + 1..].parse::<u16>().ok()),
+        Some(colon) => (&rest[..colon], port(&rest[colon + 1..])),
         None => (rest, default_port),
     };
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    if inner.is_none() && is_no_address(host) {
+        return fault("must have an address of four numbers from 0 to 255, or a name");
+    }
     let host = match inner {
         Some(address) => address.parse::<std::net::Ipv6Addr>().ok().map(|_| address),
         None => {
             let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-            (!host.is_empty() && host.len() <= 253 && host.bytes().all(letter)).then_some(host)
+            let are_short = host.split('.').all(|label| label.len() <= LABEL_LEN_MAX);
+            let is_name = !host.is_empty() && host.len() <= 253 && are_short;
+            (is_name && host.bytes().all(letter)).then_some(host)
         }
     };
     let port = port.filter(|port| *port > 0);
     host.zip(port).map(|(host, port)| Server::Tcp(host.to_owned(), port)).ok_or(None)
+}
+
+/// Longest part of a name between dots (RFC 1035 §2.3.4).
+const LABEL_LEN_MAX: usize = 63;
+
+fn port(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether a host is all numbers, and yet no address of IPv4: no name is so (RFC 3696 §2).
+fn is_no_address(host: &str) -> bool {
+    let is_number = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
+    let is_address = host.parse::<std::net::Ipv4Addr>().is_ok() || short(host).is_some();
+    host.split('.').all(is_number) && !is_address
+}
+
+/// An address of IPv4 of fewer than four numbers, as systems read it: `127.1` is 127.0.0.1.
+pub(super) fn short(host: &str) -> Option<std::net::Ipv4Addr> {
+    let parts: Vec<u32> = host.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let (last, before) = parts.split_last()?;
+    if before.len() > 2 || before.iter().any(|part| *part > 255) {
+        return None;
+    }
+    let begin =
+        before.iter().enumerate().map(|(place, part)| part << (24 - 8 * place)).sum::<u32>();
+    let is_in = u64::from(*last) < 1 << (32 - 8 * before.len());
+    is_in.then(|| std::net::Ipv4Addr::from_bits(begin | last))
 }
 
 #[cfg(test)]
@@ -157,6 +192,10 @@ mod tests {
         assert_eq!(server("http://app"), tcp("app", 80));
         assert_eq!(server("[::1]:9000"), tcp("::1", 9000));
         assert_eq!(server("http://[::1]"), tcp("::1", 80));
+        assert_eq!(server("127.1:80"), tcp("127.1", 80));
+        assert_eq!(server("app.1:80"), tcp("app.1", 80));
+        assert_eq!(server("2130706433:80"), tcp("2130706433", 80));
+        assert!(server(&format!("{}.example:80", "a".repeat(64))).is_err());
         assert_eq!(server("unix:/run/a.sock"), Ok(Server::Unix("/run/a.sock".into())));
         for wrong in [
             "",
@@ -173,6 +212,10 @@ mod tests {
             "a b:80",
             "[x]:80",
             "ftp://a:1",
+            "HTTP://a:1",
+            "a:+80",
+            "256.1.1.1:80",
+            "10.0.0.1.2:80",
         ] {
             assert!(server(wrong).is_err(), "{wrong}");
         }
