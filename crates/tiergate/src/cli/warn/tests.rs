@@ -295,6 +295,21 @@ fn silent_mistakes_are_told_with_what_to_do() {
             "a path has no query; leave it out, and ask for it by query.NAME",
         ),
         (rule("path = \"/a?\""), ""),
+        // Patterns of other systems.
+        (
+            rule("path = \"/users/:id/cart\""),
+            "rule 1 (line 4): /users/:id/cart does not match what it seems to: :id stands for itself; write `*` for any part of a path",
+        ),
+        (rule("path = [\"/x\", \"/users/{id}\"]"), "{id} stands for itself"),
+        (rule("path = \"/users/<id>\""), "<id> stands for itself"),
+        (rule("path = \"/{a,b}/c\""), "braces stand for themselves; write a list of paths"),
+        (rule("path = \"/a#b\""), "clients send no fragment; leave out `#` and what follows"),
+        (
+            rule("path_regex = '/^\\/cart/'"),
+            "never matches: `/` is before `^`; write the expression without slashes around it",
+        ),
+        (rule("path = \"/v1/items:batch\""), ""),
+        (rule("path_regex = '^/[a-z]{2,3}/x$'"), ""),
         (rule("path_regex = '^/ab?/x=1'"), ""),
         // Headers and requests that no rule sees.
         (

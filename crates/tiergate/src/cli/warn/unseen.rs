@@ -11,6 +11,7 @@ pub(super) fn unseen(policy: &Policy) -> Vec<String> {
     let of_rule = |rule: &PolicyRule| {
         let mut found = rule.rule.conditions.iter().filter_map(|one| {
             query_in_path(one)
+                .or_else(|| other_signs(one))
                 .or_else(|| two_cookies(one))
                 .or_else(|| guarded(one, policy))
                 .or_else(|| refused(one, policy))
@@ -42,6 +43,39 @@ fn query_in_path(condition: &Condition) -> Option<String> {
             }
         };
         Some(format!("{text} does not match what it seems to: a path has no query; {how}"))
+    };
+    let is_path = *condition.part() == Part::Path;
+    condition.any_of().iter().filter(|_| is_path).find_map(said)
+}
+
+/// A path with signs of other systems' patterns, which stand for themselves here.
+fn other_signs(condition: &Condition) -> Option<String> {
+    let said = |matcher: &Matcher| {
+        let text = matcher.to_string();
+        if let Matcher::Regex(_) = matcher {
+            let why =
+                "never matches: `/` is before `^`; write the expression without slashes around it";
+            return text.starts_with("/^").then(|| format!("{text} {why}"));
+        }
+        let is_name = |it: &str| it.starts_with(|first: char| first.is_ascii_alphabetic());
+        let is_placeholder = |segment: &&str| {
+            let inner = |open, close| segment.strip_prefix(open)?.strip_suffix(close);
+            let named = segment.strip_prefix(':').or_else(|| inner('{', '}'));
+            named.or_else(|| inner('<', '>')).is_some_and(|it| is_name(it) && !it.contains(','))
+        };
+        let how = if let Some(segment) = text.split('/').find(is_placeholder) {
+            format!("{segment} stands for itself; write `*` for any part of a path")
+        } else if text
+            .split_once('{')
+            .is_some_and(|(_, rest)| rest.contains(',') && rest.contains('}'))
+        {
+            "braces stand for themselves; write a list of paths".to_owned()
+        } else if text.contains('#') {
+            "clients send no fragment; leave out `#` and what follows".to_owned()
+        } else {
+            return None;
+        };
+        Some(format!("{text} does not match what it seems to: {how}"))
     };
     let is_path = *condition.part() == Part::Path;
     condition.any_of().iter().filter(|_| is_path).find_map(said)
