@@ -3,6 +3,7 @@
 
 mod bounds;
 mod matching;
+mod naming;
 mod redirects;
 mod unseen;
 
@@ -11,6 +12,7 @@ use crate::config::meant::{Policy, PolicyRule};
 use crate::config::scheduling;
 use crate::tls::Dates;
 use matching::{NOT_OURS, never_matches, proxied, without_subject};
+use naming::name;
 use tiergate_core::admit::bucket::PARTS;
 use tiergate_core::admit::inbound::Inbound;
 use tiergate_core::class::{Class, ClassId};
@@ -79,10 +81,6 @@ fn unverified(policy: &Policy, warnings: &mut Vec<String>) {
 /// Said of a policy that marks nothing.
 const NO_MARKS: &str =
     "link.mark has no effect: no class is in the background, nor has `dscp` or `socket_priority`";
-
-fn name(rule: &PolicyRule) -> String {
-    format!("rule {} ({})", rule.label(), rule.place())
-}
 
 /// Rules all of whose requests are taken by earlier ones, for each output that they set.
 fn shadowed(policy: &Policy, deciding: &mut [bool], warnings: &mut Vec<String>) {

@@ -1,19 +1,10 @@
 //! Whether an address can be listened on.
 
-use super::holder::{Holder, HolderKind};
+use super::holder::{Holder, HolderKind, Protocol};
 use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
-
-/// What is listened for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
-    /// Connections.
-    Tcp,
-    /// HTTP/3.
-    Udp,
-}
 
 /// What is to be said of an address beforehand.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,17 @@
 //! Which process has an address, as far as this user may know: by the kernel's tables of sockets, and the descriptors of processes.
 
-use super::Protocol;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+
+/// What is listened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// Connections.
+    Tcp,
+    /// HTTP/3.
+    Udp,
+}
 
 /// What has an address.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,8 +11,9 @@ use crate::kernel;
 use crate::origin::pools::OriginFault;
 use crate::tls;
 use crate::workers::program;
-pub(crate) use address::{Protocol, cannot_listen};
+pub(crate) use address::cannot_listen;
 use address::{Verdict, judge};
+pub(crate) use holder::Protocol;
 pub(crate) use log_file::cannot_log;
 use log_file::unwritable;
 

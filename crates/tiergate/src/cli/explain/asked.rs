@@ -1,6 +1,6 @@
 //! The request that is asked about, as the gateway would receive it: read and judged by what reads and judges those of clients.
 
-use super::Question;
+use super::question::Question;
 use crate::config::meant::Limits;
 use crate::request::limits::of_request_heads;
 use ipnet::IpNet;

@@ -1,6 +1,6 @@
 //! Warnings of bounds that are never reached, because another is below them, and of settings that nothing asks for.
 
-use super::name;
+use super::naming::name;
 use crate::config::meant::{ClientCertificate, Policy, PolicyRule, Tls};
 use crate::config::show;
 use std::time::Duration;

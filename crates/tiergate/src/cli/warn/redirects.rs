@@ -1,6 +1,6 @@
 //! Warnings of rules that send clients to what they match themselves: a loop, until the browser gives up.
 
-use super::name;
+use super::naming::name;
 use crate::config::meant::{Policy, PolicyRule};
 use tiergate_core::classify::path::{Buffers, normalise};
 use tiergate_core::classify::rule::Rule;

@@ -1,6 +1,6 @@
 //! Warnings of conditions on what no rule ever sees: queries in paths, headers that no peer may send, requests that are refused before any rule.
 
-use super::name;
+use super::naming::name;
 use crate::config::meant::{Policy, PolicyRule};
 use tiergate_core::classify::{Condition, Matcher};
 use tiergate_core::request::{Field, Part};
