@@ -12,7 +12,7 @@ use support::client::Client;
 use support::eventually;
 use support::gateway::{Gateway, Policy, Port};
 use support::load::{Habit, Load};
-use support::origin::Origin;
+use support::origin::{Origin, ok};
 use support::unanswering::Unanswering;
 
 /// How often each of them happens: in CI less often than what the project promises, which `make upgrades` shows.
@@ -198,6 +198,33 @@ fn a_successor_that_cannot_start_changes_nothing() {
     gateway.write_policy(&sound);
     let last = Last(upgrade(&gateway, process));
     assert_eq!(gateway.get("/x").status, 200);
+    send(last.0, Signal::TERM);
+    eventually("it ends", || has_gone(last.0));
+}
+
+/// Who changes the policy then reads one log of two processes.
+#[test]
+fn a_policy_that_changes_while_the_former_drains_is_rejected_by_none() {
+    let origin = Origin::answering(|_| {
+        std::thread::sleep(Duration::from_secs(2));
+        ok("late")
+    });
+    let policy = Policy::of(&[origin.server()]);
+    let gateway = Gateway::start_with(&policy, &["--watch"]);
+    let mut client = gateway.client();
+    client.send("GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("it is in progress", || gateway.number("/limit/running") == 1);
+    let process = gateway.process.id() as i32;
+    send(process, Signal::USR2);
+    eventually("a successor serves", || !successors(&gateway).is_empty());
+    let last = Last(successors(&gateway)[0]);
+    let other = Policy { tables: "[[class]]\nname = \"other\"\n".to_owned(), ..policy };
+    gateway.write_policy(&other.text(&[gateway.address], gateway.admin));
+    eventually("the successor has read it", || gateway.log().contains("configuration reloaded"));
+    assert!(!has_gone(process), "it still has a request");
+    assert_eq!(client.answer().status, 200);
+    eventually("the former has gone", || has_gone(process));
+    assert!(!gateway.log().contains("reload rejected"), "{}", gateway.log());
     send(last.0, Signal::TERM);
     eventually("it ends", || has_gone(last.0));
 }

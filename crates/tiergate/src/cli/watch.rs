@@ -57,7 +57,9 @@ pub(super) async fn watch(process: &Arc<Process>, path: &Path) -> anyhow::Result
             // Until now nothing saw what changes there.
             let _ = seen.try_send(());
         }
-        if now != known {
+        // Of a process on its way out it is the successor's matter, or the next start's.
+        let leaves = process.shared.is_draining() || process.shared.has_succeeded();
+        if now != known && !leaves {
             known = now;
             let process = process.clone();
             let _ = tokio::task::spawn_blocking(move || process.reload()).await;
