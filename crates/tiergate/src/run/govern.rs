@@ -391,6 +391,9 @@ impl Signals {
                         "SIGHUP reopens the access log only: this process is on its way out, and loads no policy any more; a successor does, or the next start"
                     );
                 }
+                Signal::Upgrade if shared.has_succeeded() => tracing::warn!(
+                    "SIGUSR2 is ignored: this process has a successor already; send it to that"
+                ),
                 Signal::Upgrade => tracing::warn!(
                     "SIGUSR2 is ignored: this process is on its way out, and starts no successor; start the gateway anew"
                 ),
