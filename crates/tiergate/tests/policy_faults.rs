@@ -670,6 +670,10 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:5:9: class[1].order: unknown word \"lifo\", did you mean `adaptive-lifo`?",
         ),
         (
+            "[limits]\nFields_max = 1",
+            "policy.toml:4:1: limits.Fields_max: unknown key, did you mean `fields_max`?",
+        ),
+        (
             "[[pool]]\nname = \"p\"\nservers = [\"a:1\"]\nprotocol = \"http2\"",
             "policy.toml:6:12: pool[1].protocol: unknown word \"http2\", expected one of `auto`, `h2`, `http1`",
         ),
@@ -912,7 +916,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:5:19: class[1].socket_priority: must be at most 6, got 7",
         ),
         ("[link]\ncapacity = 5", "policy.toml:4:12: link.capacity: must be at least 100000, got 5"),
-        ("key = ", "policy.toml:3:7: string values must be quoted, expected literal string"),
+        ("key = ", "policy.toml:3:7: key: string values must be quoted, expected literal string"),
         ("[origin]", "policy.toml:3:2: `origin` stands here a second time; leave one out"),
         (
             "[[class]]\nname = \"a\"\nname = \"b\"",
@@ -987,7 +991,7 @@ fn faults_of_the_origin_are_told() {
         ),
         (
             "[origin]\nservers = [\"a:1\"]\nprotocol = \"http2\"",
-            "policy.toml:3:12: origin.protocol: unknown word \"http2\", did you mean `http1`?",
+            "policy.toml:3:12: origin.protocol: unknown word \"http2\", expected one of `auto`, `h2`, `http1`",
         ),
         (
             "[origin]\nservers = [1]",

@@ -105,9 +105,12 @@ pub(super) fn instead<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clo
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(_, near)| near)
     };
-    // `lifo` is a part of `adaptive-lifo`.
-    let whole = known.clone().find(|known| known.split(['-', '_']).skip(1).any(|it| it == word));
-    match whole.or_else(near) {
+    // `lifo` is a part of `adaptive-lifo`, and of no other.
+    let whole = || {
+        let mut whole = known.clone().filter(|known| known.split('-').any(|it| it == word));
+        whole.next().filter(|_| whole.next().is_none())
+    };
+    match near().or_else(whole) {
         Some(near) => format!(", did you mean `{near}`?"),
         None => {
             let others = known.clone().count().saturating_sub(SHOWN_MAX);
@@ -127,7 +130,8 @@ pub(super) fn instead<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clo
 /// `http1`.
 fn is_another(word: &str, known: &str) -> bool {
     let without_digits = |text: &str| text.replace(|it: char| it.is_ascii_digit(), "");
-    let begins_otherwise = word.len() == known.len() && word.chars().next() != known.chars().next();
+    let begin = |text: &str| text.chars().next().map(|it| it.to_ascii_lowercase());
+    let begins_otherwise = word.len() == known.len() && begin(word) != begin(known);
     begins_otherwise || (word != known && without_digits(word) == without_digits(known))
 }
 

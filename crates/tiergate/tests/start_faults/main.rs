@@ -225,7 +225,7 @@ fn wrong(listener: &str) -> Vec<(String, &'static str)> {
         ),
         (
             "[[origin]]\nservers = [\"a:1\"]\n".to_owned(),
-            "policy.toml:1:1: origin: must be a table, got a list",
+            "policy.toml:1:1: origin: must be a table (write [origin] in single brackets), got a list",
         ),
         (top("tread = 4"), "policy.toml:2:1: tread: unknown key, did you mean `threads`?"),
         (top("threads = 0"), "policy.toml:2:11: threads: must be"),
