@@ -166,13 +166,18 @@ pub(crate) fn explain_words(policy: &Policy, view: &RequestView<'_>, found: &Mat
     let entry = early.entry(view.listener, view.client);
     let id = entry.and_then(|it| early.policers.get(usize::from(it.bucket?)).copied());
     if id == Some(REFUSED) {
-        return format!("\nIn the kernel, under overload, {}\n", refused_words(policy, &early));
+        let words = refused_words(policy, &early);
+        return format!(
+            "\nPoliced at the first packet of its connection, by the kernel, under overload: {words}\n"
+        );
     }
     let name = id.and_then(|id| Some(policy.plan.policer(id)?.name.clone()));
     match name {
         Some(name) => format!(
-            "\nPoliced by {name} at the first packet of its connection, by the kernel, under overload ({} refused by policers); and again by the gateway\n",
-            crate::config::show::share(kernel.begin)
+            "\nPoliced by {name} at the first packet of its connection, by the kernel, under overload ({} refused by policers); {}\n",
+            crate::config::show::share(kernel.begin),
+            // What a rule refuses takes no token there.
+            if found.refuse { "and not by the gateway" } else { "and again by the gateway" }
         ),
         None if is_by_request(policy, view, found) => format!(
             "\nPoliced at the first request of its connection, by the kernel, under overload ({} refused by policers); and again by the gateway\n",
@@ -192,9 +197,7 @@ pub(crate) fn explain_words(policy: &Policy, view: &RequestView<'_>, found: &Mat
 /// What becomes of connections from networks that a rule refuses.
 fn refused_words(policy: &Policy, early: &Early) -> String {
     let like = policy.plan.policer(early.settings_of(REFUSED)).map_or("", |it| it.name.as_str());
-    format!(
-        "connections from networks that a rule refuses: they have tokens of their own, as many as policer {like} has"
-    )
+    format!("networks that a rule refuses have tokens of their own, as many as policer {like} has")
 }
 
 /// Whether the kernel polices it by its head.
