@@ -58,6 +58,7 @@ fn paths() {
         "vip/x",
         "//x/vip/x",
         "http://vip/x",
+        "http://b.test/vip/x",
         "http://a.test/x?http://a.test/vip/x",
     ]);
     forged.extend(lines(&[
@@ -79,7 +80,7 @@ fn paths() {
     forged.push(get("/x", &format!("Transfer-Encoding: xchunked\r\n\r\n{hidden}")));
     shows(
         "path = \"/vip/*\"",
-        &gets(&["/vip/x", "/vip/", "/x/../vip/x", "/%76ip/x", "//vip/x", "http://b.test/vip/x"]),
+        &gets(&["/vip/x", "/vip/", "/x/../vip/x", "/%76ip/x", "//vip/x", "http://a.test/vip/x"]),
         &forged,
     );
 }
@@ -115,9 +116,10 @@ fn hosts() {
     .iter()
     .map(|text| host(text))
     .collect();
-    // Of an absolute target and `Host`, the target is believed, and the origin gets it as `Host`.
+    // Where an absolute target and `Host` differ, neither is believed.
     forged.extend([
         of("http://evil.test/", "Host: vip.test"),
+        of("http://vip.test/", "Host: evil.test"),
         of("http://vip.test@evil.test/", "Host: vip.test"),
         of("http://evil.test\\@vip.test/", "Host: evil.test"),
         of("/http://vip.test/", "Host: evil.test"),
@@ -126,7 +128,7 @@ fn hosts() {
     ]);
     let mut good: Vec<String> =
         ["vip.test", "VIP.Test.", "a.vip.test:8080"].iter().map(|text| host(text)).collect();
-    good.push(of("http://vip.test/", "Host: evil.test"));
+    good.push(of("http://vip.test/", "Host: VIP.test:80"));
     shows("host = [\"vip.test\", \"*.vip.test\"]", &good, &forged);
 }
 

@@ -98,7 +98,8 @@ fn files_of_secrets_are_told_at_the_lines_that_name_them() {
         path
     };
     let text = "[origin]\nservers = [\"127.0.0.1:8081\"]\n[token]\nsecret_file = \"tokens\"\n\
-                [[key]]\nname = \"partners\"\nsecret_file = \"keys\"\n";
+                [[key]]\nname = \"partners\"\nsecret_file = \"keys\"\n\
+                [[rule]]\nsubject = \"eve\"\nrefuse = true\n";
     let policy = write("policy.toml", text, 0o644);
     let shown = folder.path().display();
     write("keys", "alice:MYSECRET\n", 0o600);

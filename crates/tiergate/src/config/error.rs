@@ -127,12 +127,19 @@ pub(super) fn instead<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clo
 }
 
 /// Whether a word that looks like a known one is likely meant for another: misspellings begin as the word does, and `http2` is not
-/// `http1`.
+/// `http1`; `RS265` has the digits of `RS256`.
 fn is_another(word: &str, known: &str) -> bool {
     let without_digits = |text: &str| text.replace(|it: char| it.is_ascii_digit(), "");
+    let digits = |text: &str| {
+        let mut digits: Vec<_> = text.chars().filter(char::is_ascii_digit).collect();
+        digits.sort_unstable();
+        digits
+    };
     let begin = |text: &str| text.chars().next().map(|it| it.to_ascii_lowercase());
     let begins_otherwise = word.len() == known.len() && begin(word) != begin(known);
-    begins_otherwise || (word != known && without_digits(word) == without_digits(known))
+    let differs_by_digits =
+        without_digits(word) == without_digits(known) && digits(word) != digits(known);
+    begins_otherwise || differs_by_digits
 }
 
 /// A text as short as a message can bear.

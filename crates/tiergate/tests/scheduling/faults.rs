@@ -87,7 +87,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[class]]\nname = \"a\"\norder = \"lifo\"",
-            "p.toml:5:9: class[1].order: unknown word \"lifo\", did you mean `fifo`?",
+            "p.toml:5:9: class[1].order: unknown word \"lifo\", did you mean `adaptive-lifo`?",
         ),
         (
             "[[class]]\nname = \"a\"\nwhen_full = \"drop\"",
