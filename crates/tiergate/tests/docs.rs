@@ -249,7 +249,7 @@ fn commands_that_reload_show_why_not() {
     }
 }
 
-/// An upgrade of the package restarts nothing: whoever installs it has the gateway hand over to the new program.
+/// An upgrade of the package restarts nothing: the administrator then sends SIGUSR2, by which the gateway hands over to the new program.
 #[test]
 fn a_new_version_of_the_package_leaves_a_gateway_that_runs_alone() {
     let manifest =

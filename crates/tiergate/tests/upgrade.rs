@@ -218,7 +218,7 @@ fn a_process_that_has_a_successor_leaves_policies_and_upgrades_to_it() {
     send(process, Signal::USR2);
     eventually("a successor serves", || !successors(&gateway).is_empty());
     let last = Last(successors(&gateway)[0]);
-    // By whoever knows the former only.
+    // Sent to the old process, as by a script that knows only its number.
     send(process, Signal::USR2);
     eventually("it says who does it", || gateway.log().contains("send it to that"));
     let other = Policy { tables: "[[class]]\nname = \"other\"\n".to_owned(), ..policy };
