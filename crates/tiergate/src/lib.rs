@@ -56,4 +56,5 @@ pub mod timers;
 pub mod tls;
 pub mod tokens;
 pub mod trace;
+mod userinfo;
 pub mod workers;

@@ -88,6 +88,14 @@ fn the_examples_are_imported() {
         for line in policy.lines().filter(|it| it.contains(" = ") && !it.starts_with('#')) {
             assert!(line.contains(" # "), "a line that does not say where it comes from: {line}");
         }
+        let rules = policy.split("[[rule]]").skip(1).map(|rule| {
+            rule.lines().map(|line| line.split(" # ").next().unwrap_or_default().to_owned())
+        });
+        let mut seen: Vec<Vec<String>> = Vec::new();
+        for rule in rules.map(Iterator::collect) {
+            assert!(!seen.contains(&rule), "{path}: a rule that never decides: {rule:?}");
+            seen.push(rule);
+        }
     }
 }
 

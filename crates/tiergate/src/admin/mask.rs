@@ -1,5 +1,6 @@
 //! The policy's text without its secrets.
 
+use crate::userinfo;
 use toml_edit::visit_mut::VisitMut;
 use toml_edit::{DocumentMut, Formatted, Item, KeyMut};
 
@@ -46,21 +47,12 @@ impl VisitMut for Masker {
 
     // Strings only: numbers and times set bounds, and are no secrets.
     fn visit_string_mut(&mut self, text: &mut Formatted<String>) {
-        if self.secret || has_password(text.value()) {
+        if self.secret || userinfo::has_password(text.value()) {
             let decor = text.decor().clone();
             *text = Formatted::new(MASK.to_owned());
             *text.decor_mut() = decor;
         }
     }
-}
-
-/// Whether the text is a URL with a password in it.
-fn has_password(text: &str) -> bool {
-    let Some((_, rest)) = text.split_once("://") else {
-        return false;
-    };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    authority.split_once('@').is_some_and(|(user, _)| user.contains(':'))
 }
 
 /// A setting that was commented out is still a setting.

@@ -1,6 +1,7 @@
 //! What is wrong with a policy file: every fault with its line and column, the key, what was expected
 //! and what was found.
 
+use crate::userinfo;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -142,11 +143,12 @@ fn is_another(word: &str, known: &str) -> bool {
     begins_otherwise || differs_by_digits
 }
 
-/// A text as short as a message can bear.
+/// A text as short as a message can bear, without the password of a URL.
 pub(crate) fn shortened(text: &str) -> String {
     const LEN_MAX: usize = 60;
+    let text = userinfo::masked(text);
     match text.char_indices().nth(LEN_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+        None => text.into_owned(),
     }
 }

@@ -67,7 +67,7 @@ mod secret_place;
 mod section;
 pub(crate) mod sensor;
 mod sensor_remote;
-mod server;
+pub(crate) mod server;
 mod service_target;
 pub(crate) mod session;
 pub(crate) mod shedding;

@@ -163,13 +163,21 @@ fn port(text: &str) -> Option<u16> {
 /// Whether a host is all numbers, and yet no address of IPv4: no name is so (RFC 3696 §2).
 fn is_no_address(host: &str) -> bool {
     let is_number = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
-    let is_address = host.parse::<std::net::Ipv4Addr>().is_ok() || short(host).is_some();
+    let is_address = host.parse::<std::net::Ipv4Addr>().is_ok() || short_address(host).is_some();
     host.split('.').all(is_number) && !is_address
 }
 
-/// An address of IPv4 of fewer than four numbers, as systems read it: `127.1` is 127.0.0.1.
-pub(super) fn short(host: &str) -> Option<std::net::Ipv4Addr> {
-    let parts: Vec<u32> = host.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+/// An address of IPv4 of fewer than four numbers, as systems read it: `127.1` is 127.0.0.1. None where a number has a leading
+/// zero, which makes it octal to them.
+///
+/// Source: `inet_aton`(3).
+pub(crate) fn short_address(host: &str) -> Option<std::net::Ipv4Addr> {
+    let number = |part: &str| {
+        let is_decimal = part.bytes().all(|byte| byte.is_ascii_digit());
+        let is_octal = part.len() > 1 && part.starts_with('0');
+        part.parse::<u32>().ok().filter(|_| is_decimal && !is_octal)
+    };
+    let parts: Vec<u32> = host.split('.').map(number).collect::<Option<_>>()?;
     let (last, before) = parts.split_last()?;
     if before.len() > 2 || before.iter().any(|part| *part > 255) {
         return None;

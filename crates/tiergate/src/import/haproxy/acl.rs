@@ -6,6 +6,7 @@
 use super::between::{Between, Bound, Term};
 use super::path;
 use super::texts::{self, Way};
+use crate::config::server::short_address;
 use std::net::Ipv4Addr;
 
 /// Most bytes of a word: longer texts are cut in a policy.
@@ -203,7 +204,8 @@ fn with_prefix(text: &str) -> Result<String, String> {
         Some((mask, Err(_))) => Some(mask.to_owned()),
         None => None,
     };
-    let whole = whole_address(address);
+    // HAProxy has `gethostbyname` read what is no whole address (`str2net`), and that `inet_aton`.
+    let whole = short_address(address);
     if let (Some(whole), Some(mask)) = (whole, &mask) {
         let parts = address.split('.').count();
         if mask.parse() == Ok(parts * 8) {
@@ -215,29 +217,6 @@ fn with_prefix(text: &str) -> Result<String, String> {
     }
     let address = whole.map_or(address.to_owned(), |it| it.to_string());
     Ok(mask.map_or(address.clone(), |mask| format!("{address}/{mask}")))
-}
-
-/// An address of which bytes are left out before the last: `127.1` is `127.0.0.1`.
-///
-/// Source: `str2net` of HAProxy, which has `gethostbyname` read what is no whole address, and that `inet_aton`.
-fn whole_address(text: &str) -> Option<Ipv4Addr> {
-    let is_plain = |it: &str| {
-        let has_digits = !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
-        // With a leading zero it is octal.
-        has_digits && (it == "0" || !it.starts_with('0'))
-    };
-    let parts: Vec<&str> = text.split('.').collect();
-    let (last, before) = parts.split_last()?;
-    if parts.len() > 3 || !parts.iter().all(|it| is_plain(it)) {
-        return None;
-    }
-    let rest: u32 =
-        last.parse().ok().filter(|it| u64::from(*it) < 1 << (8 * (4 - before.len())))?;
-    let mut bytes = rest.to_be_bytes();
-    for (byte, part) in bytes.iter_mut().zip(before) {
-        *byte = part.parse().ok()?;
-    }
-    Some(bytes.into())
 }
 
 /// The IPv4 addresses in an IPv6 network: for HAProxy each is one of `::ffff:0:0/96`, too.

@@ -83,7 +83,14 @@ impl Compiling<'_> {
                 Some(false) => continue,
                 Some(true) => {}
             }
-            for (term, _) in it.clause.iter().filter(|(_, negated)| *negated) {
+            for (at, (term, negated)) in it.clause.iter().enumerate() {
+                // What is said twice, by what counts and by what refuses, is excepted once.
+                let is_same = |(other, by): &(Term, bool)| {
+                    *by && (&other.key, &other.values) == (&term.key, &term.values)
+                };
+                if !negated || it.clause[..at].iter().any(is_same) {
+                    continue;
+                }
                 let mut except = terms.clone();
                 match both(&mut except, term) {
                     Some(true) => self.within(&except, &list[index + 1..]),

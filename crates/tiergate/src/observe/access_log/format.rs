@@ -8,6 +8,7 @@ use super::time::Clock;
 use crate::config::meant::{AccessLog, LogFormat, Pattern};
 use crate::observe::counters::Protocol;
 use crate::observed::ObservedVerdict;
+use crate::userinfo;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +49,7 @@ impl Formatter {
         entry: &Entry<'_>,
         left_out: u64,
     ) {
-        let (target, referer) = (without_query(entry.target), without_query(entry.referer));
+        let (target, referer) = (without_secrets(entry.target), without_secrets(entry.referer));
         let entry = Entry { target, referer, ..*entry };
         match format {
             Format::Named(LogFormat::Json) => self.push_json(line, &entry, left_out),
@@ -174,9 +175,12 @@ impl Formatter {
     }
 }
 
-fn without_query(target: &[u8]) -> &[u8] {
+/// The target or URL without its query; one with a user name and a password without these, and without its scheme.
+fn without_secrets(target: &[u8]) -> &[u8] {
     let end = target.iter().position(|&byte| matches!(byte, b'?' | b'#'));
-    &target[..end.unwrap_or(target.len())]
+    let target = &target[..end.unwrap_or(target.len())];
+    // Most begin with a slash.
+    if target.starts_with(b"/") { target } else { &target[userinfo::end(target)..] }
 }
 
 fn put(line: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
@@ -315,6 +319,16 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn passwords_of_urls_are_never_logged() {
+        let sent: &[u8] = b"https://bob:hush@shop.example/cart?q=1";
+        let entry = Entry { referer: sent, target: sent, ..entry() };
+        for format in [LogFormat::Json, LogFormat::Combined, LogFormat::Extended] {
+            let line = line(format, &entry);
+            assert!(line.contains("shop.example/cart") && !line.contains("hush"), "{line}");
+        }
+    }
+
+    #[test]
     fn queries_are_never_logged() {
         for format in [LogFormat::Json, LogFormat::Common, LogFormat::Combined, LogFormat::Extended]
         {
@@ -361,7 +375,7 @@ pub(super) mod tests {
             let mut logged = 25;
             for (key, bytes) in keys.into_iter().zip(&fields) {
                 let bytes = match key {
-                    "target" | "referer" => without_query(bytes),
+                    "target" | "referer" => without_secrets(bytes),
                     _ => bytes,
                 };
                 let text = String::from_utf8_lossy(bytes);
