@@ -195,6 +195,10 @@ impl Experiment {
                 && self.plot.iter().all(Line::can_be_drawn),
             "measure: overshoot and settling have a `target`, and no other does; nor are they drawn"
         );
+        ensure!(
+            self.measure.iter().all(Taken::may_be_of_what_is_left),
+            "measure: `left_of` is for `received`, of named clients, and without `over`"
+        );
         let is_endless = |c: &Clients| c.session.as_ref().is_some_and(|it| it.requests.is_none());
         ensure!(
             self.generator == Generator::Load

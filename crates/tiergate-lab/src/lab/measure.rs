@@ -30,6 +30,8 @@ pub(super) struct Taken {
     /// As a multiple of the same of these clients.
     #[serde(default)]
     pub(super) over_clients: Vec<String>,
+    /// As a part of what the other clients leave of so many Mb/s, which is what the link carries of payload in full packets.
+    left_of: Option<f64>,
     /// Shown, but nobody is ahead by it.
     #[serde(default)]
     only_shown: bool,
@@ -186,6 +188,7 @@ impl Taken {
             target: None,
             over: Vec::new(),
             over_clients: Vec::new(),
+            left_of: None,
             only_shown: false,
         })
     }
@@ -193,13 +196,22 @@ impl Taken {
     /// The measure as results keep it.
     pub(super) fn measure(&self) -> Measure {
         let (unit, better) = self.what.kind();
-        let unit = if self.is_multiple() { Unit::Ratio } else { unit };
+        let unit = match self.left_of {
+            Some(_) => Unit::Share,
+            None if self.is_multiple() => Unit::Ratio,
+            None => unit,
+        };
         Measure { name: self.name.clone(), unit, better, judged: !self.only_shown }
     }
 
     /// Its value in a run; `None`: there was nothing to take it from.
     pub(super) fn value(&self, run: &Observed<'_>) -> Option<f64> {
         let value = self.value_of(run, &self.phases, &self.clients)?;
+        if let Some(whole) = self.left_of {
+            let all = self.value_of(run, &self.phases, &[])?;
+            let left = whole - (all - value);
+            return (left > 0.0).then(|| value / left);
+        }
         if !self.is_multiple() {
             return Some(value);
         }
@@ -212,6 +224,12 @@ impl Taken {
     /// Whether it is of bytes by when they came.
     pub(super) fn is_received(&self) -> bool {
         self.what == What::Received
+    }
+
+    /// Whether it is a part of what others leave only if it is of bytes by when they came, of some clients.
+    pub(super) fn may_be_of_what_is_left(&self) -> bool {
+        let may_be = self.is_received() && !self.clients.is_empty() && !self.is_multiple();
+        self.left_of.is_none() || may_be
     }
 
     /// Whether it has a target if, and only if, it needs one.

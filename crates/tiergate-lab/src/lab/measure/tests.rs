@@ -178,6 +178,15 @@ fn a_measure_may_be_a_multiple_of_itself_in_other_phases() {
 }
 
 #[test]
+fn a_measure_may_be_a_part_of_what_others_leave() {
+    let text = "what = 'received'\nclients = ['basic']\nphases = ['storm']";
+    assert_eq!(value(text), Some(0.88));
+    // The others get 0.44 Mb/s.
+    assert_eq!(value(&format!("{text}\nleft_of = 2.2")), Some(0.5));
+    assert_eq!(value(&format!("{text}\nleft_of = 0.4")), None, "they leave nothing");
+}
+
+#[test]
 fn recovery_is_two_good_seconds_or_the_time_until_the_end() {
     assert_eq!(value("what = 'recovery'\nclients = ['premium']\nphases = ['storm']"), Some(0.0));
     assert_eq!(value("what = 'recovery'\nclients = ['basic']\nphases = ['storm']"), Some(2.0));
