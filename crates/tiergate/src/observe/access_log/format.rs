@@ -177,10 +177,13 @@ impl Formatter {
 
 /// The target or URL without its query; one with a user name and a password without these, and without its scheme.
 fn without_secrets(target: &[u8]) -> &[u8] {
+    // Most have no name.
+    let target = match memchr::memchr(b'@', target) {
+        Some(_) => &target[userinfo::of(target).end..],
+        None => target,
+    };
     let end = target.iter().position(|&byte| matches!(byte, b'?' | b'#'));
-    let target = &target[..end.unwrap_or(target.len())];
-    // Most begin with a slash.
-    if target.starts_with(b"/") { target } else { &target[userinfo::end(target)..] }
+    &target[..end.unwrap_or(target.len())]
 }
 
 fn put(line: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
