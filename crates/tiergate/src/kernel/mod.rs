@@ -27,6 +27,7 @@ pub mod attach;
 mod carried;
 mod clients;
 mod gate;
+mod missing;
 pub mod probe;
 mod programs;
 mod rules;
@@ -36,6 +37,7 @@ mod unqueued;
 
 pub(crate) use carried::carried_words;
 pub use clients::Clients;
+pub(crate) use missing::missing_words;
 pub(crate) use rules::{check_words, deferred, explain_words};
 pub use status::{KernelInterface, KernelPolicer, KernelRequests, KernelStatus};
 pub use task::run;

@@ -61,6 +61,7 @@ where
     let mut names = Names::default();
     let mut policy = source(&mut names).map_err(|fault| anyhow!("{fault}"))?;
     warn(&policy);
+    startable::not_itself(&policy).map_err(|fault| anyhow!(fault))?;
     let to_observe =
         load_observed(&mut policy, observed.as_ref()).map_err(|fault| anyhow!("{fault}"))?;
     open_files::bound_connections(&mut policy);

@@ -3,6 +3,7 @@
 use super::listeners::{self, Listeners};
 use super::{kept, open_files};
 use crate::config::meant::{AccessLog, Policy};
+use crate::kernel;
 use crate::observe::access_log::Log;
 use crate::observed::ObservedPolicy;
 use crate::shared::{Config, Shared, flow_key};
@@ -99,6 +100,7 @@ impl Process {
         let observed = load_observed(&mut policy, self.observed.as_ref())?;
         let kept = kept::for_life(&mut policy, &former.policy);
         warn(&policy);
+        startable::not_itself(&policy)?;
         program::check(&policy, &former.policy)?;
         open_files::bound_connections(&mut policy);
         // All that can fail comes before anything changes.
@@ -109,7 +111,8 @@ impl Process {
         let config = Config::new(policy, generation, Some(&former), &self.shared.counters)
             .map_err(|fault| startable::wrong_origin(&sources, &fault))?;
         config.dates.follow(&former.dates)?;
-        let warnings = config.dates.warnings();
+        let mut warnings = config.dates.warnings();
+        warnings.extend(config.policy.kernel.iter().flat_map(kernel::missing_words));
         if config.policy.access_log != former.policy.access_log {
             open_log(&self.shared, &config.policy)?;
         }

@@ -5,6 +5,7 @@ use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
+use std::path::Path;
 
 /// What is to be said of an address beforehand.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub(super) enum Verdict {
 pub(crate) fn cannot_listen(address: SocketAddr, protocol: Protocol, fault: &Error) -> String {
     let holder = match fault.kind() {
         ErrorKind::AddrInUse => Holder::of(address, protocol),
-        _ => Holder::Unknown,
+        _ => Holder::Unknown(None),
     };
     words(address, protocol, fault, &holder)
 }
@@ -34,13 +35,17 @@ fn words(address: SocketAddr, protocol: Protocol, fault: &Error, holder: &Holder
             Holder::Process { number, .. } if *number == std::process::id() => {
                 "this gateway itself has it, and opens what is new before it closes what is old; restart it with this policy, or name another port".to_owned()
             }
-            it if it.kind() == HolderKind::Systemd => {
+            it if it.kind(None) == HolderKind::Systemd => {
                 "systemd keeps it for a socket unit, which `systemctl list-sockets` shows; stop that unit, or name another port".to_owned()
             }
             Holder::Process { name, number } => {
                 format!("{name} (process {number}) has it; stop that, or name another port")
             }
-            Holder::Unknown => format!(
+            Holder::Silent => format!(
+                "a socket that does not listen, or a connection, has it; as root `ss -an{option}p | grep :{}` may say whose; wait until it is closed, stop that program, or name another port",
+                address.port()
+            ),
+            Holder::Unknown(_) => format!(
                 "another program has it, and as root `ss -ln{option}p` says which; stop that, or name another port"
             ),
         },
@@ -62,29 +67,39 @@ fn words(address: SocketAddr, protocol: Protocol, fault: &Error, holder: &Holder
     format!("cannot listen on {address}{how}: {why}")
 }
 
-/// What is to be said of an address on which the gateway is to listen; nothing if another gateway has it, which may be the one that is to
-/// load the policy. `share`: with others that do so, too.
-pub(super) fn judge(
-    address: SocketAddr,
-    protocol: Protocol,
-    only_v6: bool,
-    share: bool,
-) -> Option<Verdict> {
-    let fault = bind(address, protocol, only_v6, share).err()?;
+/// An address on which the gateway is to listen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) address: SocketAddr,
+    pub(super) protocol: Protocol,
+    /// Of IPv6 alone.
+    pub(super) only_v6: bool,
+    /// With others that do so, too.
+    pub(super) share: bool,
+}
+
+/// What is to be said of it; nothing if a gateway has it that may be the one that is to load the policy of that file.
+pub(super) fn judge(wanted: Wanted, policy: Option<&Path>) -> Option<Verdict> {
+    let Wanted { address, protocol, .. } = wanted;
+    let fault = bind(wanted).err()?;
     if fault.kind() == ErrorKind::AddrInUse {
         let holder = Holder::of(address, protocol);
         let said = || words(address, protocol, &fault, &holder);
-        return match (holder.kind(), &holder) {
+        return match (holder.kind(policy), &holder) {
             (HolderKind::MayBeGateway, _) => None,
+            (HolderKind::OtherGateway, _) => Some(Verdict::Warning(format!(
+                "{}; where this policy is to replace that gateway's, that is no fault",
+                said()
+            ))),
             (HolderKind::Systemd, _) => Some(Verdict::Warning(format!(
                 "{}; where it is the gateway's own, that is no fault",
                 said()
             ))),
-            (HolderKind::Other, Holder::Process { .. }) => Some(Verdict::Fault(said())),
-            (HolderKind::Other, Holder::Unknown) => Some(Verdict::Warning(said())),
+            (HolderKind::Other, Holder::Unknown(_)) => Some(Verdict::Warning(said())),
+            (HolderKind::Other, _) => Some(Verdict::Fault(said())),
         };
     }
-    let said = words(address, protocol, &fault, &Holder::Unknown);
+    let said = words(address, protocol, &fault, &Holder::Unknown(None));
     match fault.kind() {
         ErrorKind::PermissionDenied => Some(Verdict::Warning(format!(
             "{said}; where another user starts it, or systemd passes it the socket, that is no fault, and --other-machine leaves it out"
@@ -94,7 +109,7 @@ pub(super) fn judge(
 }
 
 /// Binds an address as the listeners do, without taking connections.
-fn bind(address: SocketAddr, protocol: Protocol, only_v6: bool, share: bool) -> Result<(), Error> {
+fn bind(Wanted { address, protocol, only_v6, share }: Wanted) -> Result<(), Error> {
     if protocol == Protocol::Udp {
         return crate::quic::bind(address, 1, only_v6).map(drop);
     }
@@ -117,10 +132,13 @@ mod tests {
         let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = tcp.local_addr().expect("bound");
         // This very program has it.
-        assert_eq!(judge(address, Protocol::Tcp, false, false), None);
+        let judged = |address, protocol| {
+            judge(Wanted { address, protocol, only_v6: false, share: false }, None)
+        };
+        assert_eq!(judged(address, Protocol::Tcp), None);
         let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let address = udp.local_addr().expect("bound");
-        assert_eq!(judge(address, Protocol::Udp, false, false), None);
+        assert_eq!(judged(address, Protocol::Udp), None);
         let fault = Error::from(ErrorKind::AddrInUse);
         let said = cannot_listen(address, Protocol::Udp, &fault);
         assert!(said.contains("this gateway itself has it, and opens what is new"), "{said}");

@@ -4,6 +4,7 @@
 mod address;
 mod holder;
 mod log_file;
+mod own_server;
 
 use crate::config::meant::{Listener, Policy};
 use crate::config::{Errors, Fault, Sources, Step, place_of};
@@ -12,10 +13,12 @@ use crate::origin::pools::OriginFault;
 use crate::tls;
 use crate::workers::program;
 pub(crate) use address::cannot_listen;
-use address::{Verdict, judge};
+use address::{Verdict, Wanted, judge};
 pub(crate) use holder::Protocol;
 pub(crate) use log_file::cannot_log;
 use log_file::unwritable;
+use own_server::own_servers;
+use std::path::Path;
 
 /// What of a policy cannot be opened. The numbers are places in the policy's lists, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +29,13 @@ pub(crate) enum Subject {
     OriginTls,
     /// The same of another pool.
     PoolTls(usize),
+    /// A server of a pool; pool 0 is the default one, the others are behind it.
+    Server {
+        /// The pool.
+        pool: usize,
+        /// Which of its servers.
+        number: usize,
+    },
     /// The address of a listener.
     Listener(usize),
     /// The address of metrics and status.
@@ -42,6 +52,14 @@ impl Subject {
             Subject::ListenerTls(index) => of("listener", index, "tls"),
             Subject::OriginTls => vec![Step::Key("origin"), Step::Key("tls")],
             Subject::PoolTls(index) => of("pool", index, "tls"),
+            Subject::Server { pool, number } => {
+                let mut steps = match pool.checked_sub(1) {
+                    None => vec![Step::Key("origin"), Step::Key("servers")],
+                    Some(index) => of("pool", index, "servers"),
+                };
+                steps.push(Step::Element(number));
+                steps
+            }
             Subject::Listener(index) => of("listener", index, "address"),
             Subject::Admin => vec![Step::Key("admin")],
             Subject::AccessLog => vec![Step::Key("access_log"), Step::Key("path")],
@@ -62,6 +80,20 @@ pub(crate) fn wrong_origin(sources: &Sources, fault: &OriginFault) -> String {
         OriginFault::Tls { index, error } => wrong(sources, pool_tls(*index), error.to_string()),
         OriginFault::Servers(_) => fault.to_string(),
     }
+}
+
+/// Refuses a policy of which the only listener would get the requests for a server; of one of several, it warns.
+///
+/// # Errors
+/// What is wrong, with its line.
+pub(crate) fn not_itself(policy: &Policy) -> Result<(), String> {
+    let found = own_servers(policy).into_iter();
+    let mut said = found.map(|(what, message)| wrong(&policy.sources, what, message));
+    if policy.listeners.len() == 1 {
+        return said.next().map_or(Ok(()), Err);
+    }
+    said.for_each(|it| tracing::warn!("{it}"));
+    Ok(())
 }
 
 /// What a start would end with, and what it may end with: faults and warnings.
@@ -85,12 +117,21 @@ pub(crate) fn look(policy: &Policy) -> (Vec<Fault>, Vec<String>) {
         faults.push(at(Subject::AccessLog, fault));
     }
     let mut warnings = Vec::new();
+    // One of several listeners may be where it belongs: requests of the others.
+    let is_wrong = policy.listeners.len() == 1;
+    for (what, message) in own_servers(policy) {
+        match is_wrong {
+            true => faults.push(at(what, message)),
+            false => warnings.push(wrong(&policy.sources, what, message)),
+        }
+    }
     for (what, verdict) in addresses(policy) {
         match verdict {
             Verdict::Fault(fault) => faults.push(at(what, fault)),
             Verdict::Warning(why) => warnings.push(wrong(&policy.sources, what, why)),
         }
     }
+    warnings.extend(policy.kernel.iter().flat_map(kernel::missing_words));
     warnings.extend(policy.kernel.iter().flat_map(kernel::carried_words));
     faults.extend(program::faults(policy, None));
     (faults, warnings)
@@ -103,12 +144,16 @@ fn pool_tls(index: usize) -> Subject {
 
 /// What is to be said of the addresses at which this user's gateway listens on this machine.
 fn addresses(policy: &Policy) -> Vec<(Subject, Verdict)> {
+    let file = policy.sources.files.first().map(|it| Path::new(&*it.name));
+    let judged = |address, protocol, only_v6, share| {
+        judge(Wanted { address, protocol, only_v6, share }, file)
+    };
     let of_listener = |(index, it): (usize, &Listener)| {
-        let tcp = judge(it.address, Protocol::Tcp, it.only_v6, it.share_port);
-        let udp = || it.http3.then(|| judge(it.address, Protocol::Udp, it.only_v6, false))?;
+        let tcp = judged(it.address, Protocol::Tcp, it.only_v6, it.share_port);
+        let udp = || it.http3.then(|| judged(it.address, Protocol::Udp, it.only_v6, false))?;
         Some((Subject::Listener(index), tcp.or_else(udp)?))
     };
-    let admin = |address| Some((Subject::Admin, judge(address, Protocol::Tcp, false, false)?));
+    let admin = |address| Some((Subject::Admin, judged(address, Protocol::Tcp, false, false)?));
     let listeners = policy.listeners.iter().enumerate().filter_map(of_listener);
     listeners.chain(policy.admin.and_then(admin)).collect()
 }
