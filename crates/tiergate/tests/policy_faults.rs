@@ -403,6 +403,10 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:4:8: rule[1].header.accept: must be a pattern, a list of patterns, or true for \"present\", got 5",
         ),
         (
+            "[[rule]]\nheader.Host = \"a\"\nrefuse = true",
+            "policy.toml:4:8: rule[1].header.Host: is no header of HTTP/2 and HTTP/3, so that their requests would pass this rule by; write host = \"…\" in the rule",
+        ),
+        (
             "[[rule]]\nheader.\"a b\" = true\nrefuse = true",
             "policy.toml:4:8: rule[1].header.\"a b\": must be the name of a header, got \"a b\"",
         ),

@@ -9,6 +9,7 @@ use h2::client::{ResponseFuture, SendRequest};
 use h2::ext::Protocol;
 use h2::{RecvStream, SendStream};
 use http::{HeaderMap, Method, Request};
+use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::gateway::{Gateway, Policy};
@@ -123,6 +124,18 @@ fn a_websocket_over_http2_reaches_an_origin_over_http1() {
     gateway.assert_conserved();
     let ended = &gateway.status()["classes"][0]["finished"];
     assert_eq!(ended["upgraded"], 1, "{ended}");
+}
+
+/// As over HTTP/1.1: a rule holds whatever protocol a client chooses.
+#[test]
+fn rules_see_that_a_websocket_is_asked_for_over_http2() {
+    let origin = origin(agreeing);
+    let tables = "[[class]]\nname = \"rest\"\n[[class]]\nname = \"live\"\n[[rule]]\nheader.upgrade = \"websocket\"\nclass = \"live\"\n[[rule]]\nclass = \"rest\"";
+    let policy = Policy { tables: tables.to_owned(), ..Policy::of(&[origin.server()]) };
+    let gateway = Gateway::start(&policy);
+    run(talk(&gateway, b"hello"));
+    let classes = &gateway.status()["classes"];
+    assert_eq!((&classes[1]["name"], &classes[1]["admitted"]), (&json!("live"), &json!(1)));
 }
 
 #[test]

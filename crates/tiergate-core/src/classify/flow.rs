@@ -54,6 +54,10 @@ impl Flow {
         let (kind, name, value) = match self {
             Flow::Client { v4, v6 } => return of_client(view.client, *v4, *v6, key),
             Flow::Cookie(name) => (Kind::Cookie, &**name, view.cookie(name.as_bytes())),
+            // HTTP/2 and HTTP/3 have no such header.
+            Flow::Header(name) if name.eq_ignore_ascii_case("host") => {
+                (Kind::Header, "host", Some(view.host).filter(|host| !host.is_empty()))
+            }
             Flow::Header(name) => {
                 let mut fields = view.fields.iter();
                 let found = fields.find(|field| field.name.eq_ignore_ascii_case(name.as_bytes()));
@@ -167,6 +171,10 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 4, "one text in three places is three flows");
+        let at_host = RequestView { host: b"a.example", ..with };
+        let by_host = Flow::Header("Host".into());
+        assert_ne!(by_host.of(&at_host, KEY), client);
+        assert_eq!(by_host.of(&with, KEY), client, "it has none");
         let elsewhere = RequestView { client: "198.51.100.1".parse().unwrap(), ..with };
         assert_eq!(cookie.of(&elsewhere, KEY), flows[0]);
         for flow in [cookie, header, Flow::Subject] {

@@ -28,7 +28,7 @@ pub(super) struct ControlFields<'b> {
     pub(super) te_option: bool,
     /// The one `Upgrade` field; `None` as well if it was repeated.
     pub(super) upgrade: Option<&'b [u8]>,
-    upgrade_seen: bool,
+    pub(super) upgrade_seen: bool,
     /// `TE` has the member `trailers`.
     pub(super) te_trailers: bool,
     pub(super) expect_continue: bool,

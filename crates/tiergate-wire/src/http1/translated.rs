@@ -38,7 +38,8 @@ pub fn request_from_parts<'b>(
         return Err(HeadError::bad("target is not a path"));
     }
     let control = &fields.control;
-    if control.chunked || control.close || control.keep_alive || control.upgrade_option {
+    let is_of_connection = control.close || control.keep_alive || control.upgrade_option;
+    if control.chunked || is_of_connection || control.upgrade_seen {
         return Err(HeadError::bad("field that concerns the connection"));
     }
     let head = RequestHead {

@@ -156,6 +156,11 @@ pub(super) fn conditions(raw: &RuleKeys, place: &Place, listeners: &[Listener]) 
         let message = "must be true; leave it out for requests of either kind";
         place.fault_at("prefetch", message);
     }
+    for (name, At { place, .. }) in &raw.header {
+        if name.eq_ignore_ascii_case("host") {
+            place.fault("is no header of HTTP/2 and HTTP/3, so that their requests would pass this rule by; write host = \"…\" in the rule".to_owned());
+        }
+    }
     let mut all = Vec::new();
     all.extend(on(Part::Client, &raw.client));
     all.extend(on(Part::ClientName, &raw.domain));
