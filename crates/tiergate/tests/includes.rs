@@ -191,6 +191,23 @@ fn faults_are_in_the_file_that_has_them() {
 }
 
 #[test]
+fn patterns_are_of_names_as_they_are_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    fs::create_dir(folder.join("conf.d")).expect("our own folder");
+    let base = "include = [\"conf.d/z*.toml\"]\nadmin = false\n[[listener]]\naddress = \"127.0.0.1:0\"\n[origin]\nservers = [\"127.0.0.1:1\"]\n";
+    write(folder, &[("policy.toml", base), ("conf.d/Zed.toml", "[[class]]\nname = \"zed\"\n")]);
+    let checked = tiergate(folder, &["check", "policy.toml"]);
+    assert!(checked.contains("is a valid policy") && !checked.contains("zed"), "{checked}");
+    // What is to be included, and cannot be, is no reason to go without it.
+    let name = std::os::unix::ffi::OsStrExt::from_bytes(b"conf.d/z\xff.toml");
+    fs::write(folder.join::<&std::ffi::OsStr>(name), "nonsense").expect("our own folder");
+    let checked = tiergate(folder, &["check", "policy.toml"]);
+    let said = "policy.toml:1:12: include[1]: conf.d has \"z\\xFF.toml\", whose name is no UTF-8: rename it";
+    assert!(checked.contains(said), "{checked}");
+}
+
+#[test]
 fn depth_and_number_are_bounded() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
@@ -317,7 +334,12 @@ fn files_that_have_no_secret_are_faults() {
     let folder = folder.path();
     write(
         folder,
-        &[("short", "1234567\n"), ("lines", "12345678\n12345678\n"), ("open", "12345678")],
+        &[
+            ("short", "1234567\n"),
+            ("spaces", " 12345678\n"),
+            ("lines", "12345678\n12345678\n"),
+            ("open", "12345678"),
+        ],
     );
     fs::write(folder.join("binary"), [0xff; 9]).expect("our own folder");
     for (name, said) in [
@@ -325,6 +347,7 @@ fn files_that_have_no_secret_are_faults() {
             "short",
             "policy.toml:3:18: rule[1].header.x-a: short must have a secret of 8 to 4096 bytes, and has 7; for what is no secret, use ${NAME}",
         ),
+        ("spaces", "rule[1].header.x-a: spaces must have no space before or behind the secret"),
         ("lines", "rule[1].header.x-a: lines must have one line of text"),
         ("binary", "rule[1].header.x-a: binary must be UTF-8 text"),
         ("none", "rule[1].header.x-a: none cannot be read: No such file"),

@@ -95,6 +95,9 @@ fn of_file(path: &str, place: &Place, disk: bool) -> Result<String, String> {
     if line.chars().any(char::is_control) {
         return Err(format!("{shown} must have one line of text"));
     }
+    if line.trim() != line {
+        return Err(format!("{shown} must have no space before or behind the secret"));
+    }
     if !(LEN_MIN..=LEN_MAX).contains(&line.len()) {
         return Err(format!(
             "{shown} must have a secret of {LEN_MIN} to {LEN_MAX} bytes, and has {}; for what is no secret, use ${{NAME}}",

@@ -109,13 +109,28 @@ impl Gathering<'_> {
         let entries = fs::read_dir(&folder)
             .map_err(|fault| format!("{} cannot be read: {fault}", folder.display()))?;
         // What an editor leaves, and what begins with a dot, is none of the policy.
-        let options =
-            glob::MatchOptions { require_literal_leading_dot: true, ..Default::default() };
-        let mut names: Vec<String> = entries
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .filter(|name| matcher.matches_with(name, options))
-            .take(COUNT_MAX + 1)
-            .collect();
+        let options = glob::MatchOptions {
+            case_sensitive: true,
+            require_literal_separator: false,
+            require_literal_leading_dot: true,
+        };
+        let mut names = Vec::new();
+        for entry in entries.filter_map(Result::ok) {
+            let name = entry.file_name();
+            if !matcher.matches_with(&name.to_string_lossy(), options) {
+                continue;
+            }
+            let Some(name) = name.to_str() else {
+                return Err(format!(
+                    "{} has {name:?}, whose name is no UTF-8: rename it",
+                    folder.display()
+                ));
+            };
+            names.push(name.to_owned());
+            if names.len() > COUNT_MAX {
+                break;
+            }
+        }
         names.sort_unstable();
         let at = |name: String| match pattern.contains('/') || path.parent() != Some(Path::new(""))
         {

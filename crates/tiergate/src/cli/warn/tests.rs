@@ -295,6 +295,9 @@ fn silent_mistakes_are_told_with_what_to_do() {
             "a path has no query; leave it out, and ask for it by query.NAME",
         ),
         (rule("path = \"/a?\""), ""),
+        (rule("path = '/a\\?x=1'"), "a path has no query; write path = \"/a\" and query.x = \"1\""),
+        // One that is escaped is in a path.
+        (rule("path = '/why\\?'"), ""),
         // Patterns of other systems.
         (
             rule("path = \"/users/:id/cart\""),
@@ -303,11 +306,22 @@ fn silent_mistakes_are_told_with_what_to_do() {
         (rule("path = [\"/x\", \"/users/{id}\"]"), "{id} stands for itself"),
         (rule("path = \"/users/<id>\""), "<id> stands for itself"),
         (rule("path = \"/{a,b}/c\""), "braces stand for themselves; write a list of paths"),
-        (rule("path = \"/a#b\""), "clients send no fragment; leave out `#` and what follows"),
+        (
+            rule("path = \"/a#b\""),
+            "clients send no fragment, and this matches paths with `%23` alone; leave out `#`",
+        ),
         (
             rule("path_regex = '/^\\/cart/'"),
             "never matches: `/` is before `^`; write the expression without slashes around it",
         ),
+        (rule("path_regex = '^api/'"), "^api/ never matches: a path begins with `/`"),
+        (rule("path_regex = '^/a|^b/'"), ""),
+        (
+            rule("header.x = \"abc\\n\""),
+            "never matches with spaces or line ends around a value, as those of x have none; leave them out",
+        ),
+        (rule("cookie.x = \" abc\""), "as those of x have none"),
+        (rule("header.x = \"a b\""), ""),
         (rule("path = \"/v1/items:batch\""), ""),
         (rule("path_regex = '^/[a-z]{2,3}/x$'"), ""),
         (rule("path_regex = '^/ab?/x=1'"), ""),

@@ -12,6 +12,7 @@ pub(super) fn unseen(policy: &Policy) -> Vec<String> {
         let mut found = rule.rule.conditions.iter().filter_map(|one| {
             query_in_path(one)
                 .or_else(|| other_signs(one))
+                .or_else(|| spaces(one))
                 .or_else(|| two_cookies(one))
                 .or_else(|| guarded(one, policy))
                 .or_else(|| refused(one, policy))
@@ -32,7 +33,7 @@ fn query_in_path(condition: &Condition) -> Option<String> {
             Matcher::Regex(_) => return None,
             // One that stands for a character is before no parameter.
             _ => {
-                let (path, query) = text.split_once('?')?;
+                let (path, query) = text.split_once("\\?").or_else(|| text.split_once('?'))?;
                 let (name, value) = query.split_once('=')?;
                 let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
                 let key = match name.bytes().all(is_plain) && !name.is_empty() {
@@ -55,7 +56,16 @@ fn other_signs(condition: &Condition) -> Option<String> {
         if let Matcher::Regex(_) = matcher {
             let why =
                 "never matches: `/` is before `^`; write the expression without slashes around it";
-            return text.starts_with("/^").then(|| format!("{text} {why}"));
+            let without_slash =
+                "never matches: a path begins with `/`, which belongs between `^` and the rest";
+            let is_relative = text
+                .strip_prefix('^')
+                .is_some_and(|it| it.starts_with(|it: char| it.is_ascii_alphanumeric()));
+            let why = match is_relative && !text.contains('|') {
+                true => Some(without_slash),
+                false => text.starts_with("/^").then_some(why),
+            };
+            return why.map(|why| format!("{text} {why}"));
         }
         let is_name = |it: &str| it.starts_with(|first: char| first.is_ascii_alphabetic());
         let is_placeholder = |segment: &&str| {
@@ -71,7 +81,7 @@ fn other_signs(condition: &Condition) -> Option<String> {
         {
             "braces stand for themselves; write a list of paths".to_owned()
         } else if text.contains('#') {
-            "clients send no fragment; leave out `#` and what follows".to_owned()
+            "clients send no fragment, and this matches paths with `%23` alone; leave out `#` and what follows".to_owned()
         } else {
             return None;
         };
@@ -79,6 +89,18 @@ fn other_signs(condition: &Condition) -> Option<String> {
     };
     let is_path = *condition.part() == Part::Path;
     condition.any_of().iter().filter(|_| is_path).find_map(said)
+}
+
+/// A value that begins or ends with what clients' values never do.
+fn spaces(condition: &Condition) -> Option<String> {
+    let (Part::Header(name) | Part::Cookie(name)) = condition.part() else { return None };
+    let has_spaces = |it: &Matcher| {
+        let text = it.to_string();
+        text.trim_matches([' ', '\t', '\r', '\n']) != text
+    };
+    condition.any_of().iter().any(has_spaces).then(|| {
+        format!("never matches with spaces or line ends around a value, as those of {name} have none; leave them out (of an environment variable or a file, too)")
+    })
 }
 
 /// A cookie whose value is to have what ends one.
