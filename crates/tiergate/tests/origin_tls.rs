@@ -69,16 +69,21 @@ fn large_bodies_go_both_ways() {
     assert!(client.answer().body == body, "the same bytes come back");
 }
 
-/// The status, and the cause in the log, of a request through a gateway to such an origin.
+/// The status, and the cause in the log, of a request through a gateway to such an origin; by `cause` its failure is counted.
 fn refused(folder: &Path, origin: &Origin, keys: &str, cause: &str) -> (u16, String) {
+    let (gateway, status, why) = failed(folder, origin, keys);
+    let count = metric(&gateway, &format!("origin_tls_failures_total{{cause=\"{cause}\"}}"));
+    assert_eq!(count, 1, "{cause}");
+    (status, why)
+}
+
+fn failed(folder: &Path, origin: &Origin, keys: &str) -> (Gateway, u16, String) {
     let log = folder.join("access.log");
     let _ = std::fs::remove_file(&log);
     let mut policy = policy(origin, keys);
     policy.tables = format!("[access_log]\npath = {log:?}\n[timeouts]\nconnect = \"400ms\"");
     let gateway = Gateway::start(&policy);
     let status = get(gateway.address, "/").status;
-    let count = metric(&gateway, &format!("origin_tls_failures_total{{cause=\"{cause}\"}}"));
-    assert_eq!(count, 1, "{cause}");
     gateway.assert_conserved();
     let mut line = Value::Null;
     eventually("the line is written", || {
@@ -86,7 +91,7 @@ fn refused(folder: &Path, origin: &Origin, keys: &str, cause: &str) -> (u16, Str
         line = serde_json::from_str(text.lines().next().unwrap_or_default()).unwrap_or_default();
         line != Value::Null
     });
-    (status, line["cause"].as_str().unwrap_or_default().to_owned())
+    (gateway, status, line["cause"].as_str().unwrap_or_default().to_owned())
 }
 
 #[test]
@@ -135,6 +140,11 @@ fn a_server_that_is_not_believed_gets_no_request_and_the_log_says_why() {
         connection.send("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
     });
     assert_eq!(refused(folder, &plain, &ca, "malformed").0, 502);
+    // With TLS 1.3 a server refuses a client's certificate, or that there is none, only after the handshake.
+    let mutual_h2 = server_config(&own.sign("streams", "app.test"), &["h2"], Some(&other));
+    let (origin, _) = answering(mutual_h2, false);
+    let (_, status, why) = failed(folder, &origin, &format!("{ca}\nprotocol = \"h2\""));
+    assert_eq!((status, &*why), (502, "the server refused the TLS handshake"));
     // Servers that want a certificate of their clients get the gateway's, if it has one.
     let (origin, _) = answering(mutual, false);
     let pair = other.sign("gateway", "gateway.test");

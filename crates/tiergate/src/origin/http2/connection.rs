@@ -63,16 +63,19 @@ impl Connection {
             .enable_push(false)
             // None before its settings.
             .initial_max_send_streams(0);
-        let other = |_| io::Error::from(TlsFailed(TlsFault::Protocol));
         let state = Arc::new(State { room, ..State::default() });
+        let other = || match state.was_refused.load(Ordering::Relaxed) {
+            true => io::Error::from(TlsFailed(TlsFault::Alert)),
+            false => io::Error::from(TlsFailed(TlsFault::Protocol)),
+        };
         let heard = Heard { stream, state: state.clone() };
-        let (send, h2) = builder.handshake(heard).await.map_err(other)?;
+        let (send, h2) = builder.handshake(heard).await.map_err(|_| other())?;
         let pings = Pings::new(ping_interval);
         tokio::spawn(drive(h2, state.clone(), pings));
-        let connection = Connection { send, state, is_secure };
+        let connection = Connection { send, state: state.clone(), is_secure };
         loop {
             if connection.state.is_closed.load(Ordering::Relaxed) {
-                return Err(TlsFailed(TlsFault::Protocol).into());
+                return Err(other());
             }
             if connection.state.streams_max.load(Ordering::Relaxed) > 0 {
                 return Ok(connection);
@@ -200,7 +203,7 @@ impl Pings {
     }
 }
 
-/// Counts how often anything arrives.
+/// Counts how often anything arrives, and notes that the server refused.
 #[derive(Debug)]
 struct Heard<S> {
     stream: S,
@@ -218,6 +221,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
         let read = Pin::new(&mut this.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
             this.state.heard.fetch_add(1, Ordering::Relaxed);
+        }
+        // The library keeps of an error only its words.
+        if let Poll::Ready(Err(error)) = &read
+            && TlsFault::of(error) == TlsFault::Alert
+        {
+            this.state.was_refused.store(true, Ordering::Relaxed);
         }
         read
     }

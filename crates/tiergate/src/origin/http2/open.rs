@@ -20,6 +20,8 @@ pub(super) struct State {
     pub(super) lasting: AtomicUsize,
     /// How often anything has arrived.
     pub(super) heard: AtomicU64,
+    /// It was ended by an alert of the server's TLS: with TLS 1.3 a certificate is refused only after the handshake.
+    pub(super) was_refused: AtomicBool,
     /// It was ended because the server did not answer a ping.
     pub(super) missed_ping: AtomicBool,
     /// Whether a request has been sent on it.
