@@ -55,6 +55,18 @@ fn what_answers_instead_of_a_server_is_said() {
 }
 
 #[test]
+fn what_maps_choose_otherwise_is_said() {
+    let made = |variable: &str| {
+        nginx(&format!(
+            "map {variable} $to {{ default http://a:1; 1 http://b:1; }} server {{ listen 80; location / {{ proxy_pass $to; }} location /x {{ proxy_pass http://c:1; }} }}"
+        ))
+    };
+    let said = "rules decode parameters, see all of a name, and compare its case";
+    lists(&made("$arg_x"), OTHER, said);
+    assert!(!made("$host").policy.contains(said));
+}
+
+#[test]
 fn what_other_methods_have_of_their_own_is_said() {
     let except = |line: &str| {
         server(&format!(

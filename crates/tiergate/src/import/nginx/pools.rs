@@ -3,6 +3,7 @@
 use super::super::draft::From;
 use super::asked::SEVERAL;
 use super::grammar::Directive;
+use super::maps::Entry;
 use super::server::{Condition, Here};
 
 impl Here<'_> {
@@ -29,6 +30,12 @@ impl Here<'_> {
             || map.entries.last().is_none_or(|it| it.matches.is_some());
         if map.is_inexact && refuses {
             self.draft.less_safe(&it.from, SEVERAL);
+        }
+        let by_parameter = |entry: &Entry| {
+            entry.matches.as_ref().is_some_and(|(key, _)| key.starts_with("query."))
+        };
+        if map.entries.iter().any(by_parameter) {
+            self.draft.note(&it.from, "rules decode parameters, see all of a name, and compare its case, where nginx takes the first as it is written, in any case: other requests get to these servers than in nginx");
         }
         let mut pools = Vec::new();
         for entry in map.entries.clone() {
