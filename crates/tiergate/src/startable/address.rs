@@ -84,6 +84,10 @@ pub(super) fn judge(wanted: Wanted, policy: Option<&Path>) -> Option<Verdict> {
     let fault = bind(wanted).err()?;
     if fault.kind() == ErrorKind::AddrInUse {
         let holder = Holder::of(address, protocol);
+        // What had it may have let go of it meanwhile.
+        if holder == Holder::Silent && bind(wanted).is_ok() {
+            return None;
+        }
         let said = || words(address, protocol, &fault, &holder);
         return match (holder.kind(policy), &holder) {
             (HolderKind::MayBeGateway, _) => None,
