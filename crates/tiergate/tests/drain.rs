@@ -161,3 +161,17 @@ fn a_drain_ends_after_its_time_however_slow_the_last_request_is() {
     assert!(gateway.log().contains("connections cut"), "{}", gateway.log());
     eventually("the origin's connection is closed", || origin.open() == 0);
 }
+
+/// Nothing else says it: the metrics end with the process.
+#[test]
+fn lines_of_the_access_log_that_are_lost_at_the_end_are_counted() {
+    let origin = Origin::echo();
+    let tables = "[access_log]\npath = \"/dev/full\"\n".to_owned();
+    let mut gateway = Gateway::start(&Policy { tables, ..policy(&origin) });
+    for _ in 0..3 {
+        assert_eq!(gateway.get("/x").status, 200);
+    }
+    gateway.drain();
+    let log = gateway.log();
+    assert!(log.contains("the end of the access log is lost") && log.contains("lines=3"), "{log}");
+}

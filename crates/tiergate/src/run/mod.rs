@@ -156,8 +156,16 @@ where
     if let Some(tracer) = &shared.config.load().tracer {
         tracer.flush(LOG_PATIENCE);
     }
-    if let Some(log) = &*shared.log.load() {
-        log.flush(LOG_PATIENCE);
+    if let Some(log) = &*shared.log.load()
+        && !log.flush(LOG_PATIENCE)
+    {
+        // Those that were dropped before are counted in the metrics, which end with the process.
+        let dropped = shared.counters.access_log.dropped.total();
+        tracing::warn!(
+            lines = log.waiting(),
+            dropped,
+            "the end of the access log is lost: it could not be written within {LOG_PATIENCE:?}"
+        );
     }
     // It waits for no file that a reload still reads.
     runtime.shutdown_background();

@@ -6,7 +6,7 @@ use super::strays::Strays;
 use crate::clock;
 use crate::observe::counters::Counters;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,8 @@ pub(super) struct Sender {
     pub(super) channel: SyncSender<Message>,
     /// Asks the writer to open its path anew. While a sender holds it, the writer retries.
     pub(super) reopen: Arc<AtomicBool>,
+    /// Lines that were handed over and are not written yet.
+    pub(super) waiting: Arc<AtomicU64>,
     pub(super) counters: Arc<Counters>,
     pub(super) format: Format,
     /// Of so many refused requests in turn, one has a line.
@@ -105,9 +107,12 @@ impl Buffer {
         }
         let lines = std::mem::take(&mut self.lines);
         let bytes = std::mem::take(&mut self.bytes);
+        // Before the writer can take them off.
+        self.sender.waiting.fetch_add(lines, Ordering::Relaxed);
         match self.sender.channel.try_send(Message::Batch { bytes, lines }) {
             Ok(()) => self.bytes.reserve(BATCH_LEN),
             Err(refused) => {
+                self.sender.waiting.fetch_sub(lines, Ordering::Relaxed);
                 self.sender.counters.access_log.dropped.add(lines);
                 let (TrySendError::Full(message) | TrySendError::Disconnected(message)) = refused;
                 if let Message::Batch { bytes, .. } = message {
@@ -146,7 +151,15 @@ mod tests {
         let (reopen, counted) = (Arc::default(), Arc::clone(&counters));
         let format = Format::Named(LogFormat::Json);
         let strays = Arc::new(Strays::new(2));
-        let sender = Sender { channel, reopen, counters: counted, format, refused_one_in, strays };
+        let sender = Sender {
+            channel,
+            reopen,
+            waiting: Arc::default(),
+            counters: counted,
+            format,
+            refused_one_in,
+            strays,
+        };
         (Buffer::new(sender), receiver, counters)
     }
 

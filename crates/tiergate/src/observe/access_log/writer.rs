@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`Buffer`] | the serving thread that owns it | the same |
 //! | channel of batches, bounded | serving threads, never waiting | the writer |
+//! | number of lines that wait | serving threads; the writer, once they are written | the end of the process |
 //! | `reopen` flag | the handler of SIGHUP and SIGUSR1 | the writer |
 //! | [`LogCounters`](super::super::counters::LogCounters) | both, relaxed | a scrape |
 //!
@@ -25,7 +26,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -65,12 +66,13 @@ impl Log {
         let format = Format::of(settings);
         let refused_one_in = settings.refused_one_in;
         let strays = Arc::new(Strays::new(settings.bad_per_second));
-        let reopen = Arc::default();
-        let sender = Sender { channel, reopen, counters, format, refused_one_in, strays };
+        let (reopen, waiting) = (Arc::default(), Arc::default());
+        let sender = Sender { channel, reopen, waiting, counters, format, refused_one_in, strays };
         let writer = Writer {
             output,
             path: settings.path.clone(),
             reopen: Arc::clone(&sender.reopen),
+            waiting: Arc::clone(&sender.waiting),
             counters: Arc::clone(&sender.counters),
             retry_interval,
             failing: false,
@@ -90,6 +92,11 @@ impl Log {
     /// old file is kept until the new one is open. Standard output has nothing to open.
     pub fn reopen(&self) {
         self.0.reopen.store(true, Ordering::Release);
+    }
+
+    /// Lines that were handed over and are not written yet: lost, if the process ends now.
+    pub fn waiting(&self) -> u64 {
+        self.0.waiting.load(Ordering::Relaxed)
     }
 
     /// Waits until the batches handed over so far are written, at most `patience`; for the end of
@@ -129,6 +136,7 @@ struct Writer {
     output: Box<dyn Output>,
     path: Option<PathBuf>,
     reopen: Arc<AtomicBool>,
+    waiting: Arc<AtomicU64>,
     counters: Arc<Counters>,
     retry_interval: Duration,
     failing: bool,
@@ -152,7 +160,7 @@ impl Writer {
     /// Writes the batch, however long the file cannot be written. The channel is not read meanwhile:
     /// it fills, and the senders drop.
     fn write_batch(&mut self, bytes: &[u8], lines: u64) {
-        let mut done = 0;
+        let (mut done, mut left) = (0, lines);
         while done < bytes.len() {
             match self.output.write(&bytes[done..]) {
                 Ok(0) => self.failed(&io::Error::from(io::ErrorKind::WriteZero)),
@@ -167,8 +175,12 @@ impl Writer {
             if begun > 0 && self.output.take_back(begun as u64) {
                 done -= begun;
             }
+            let behind = memchr::memchr_iter(b'\n', &bytes[done..]).count() as u64;
+            self.waiting.fetch_sub(left.saturating_sub(behind), Ordering::Relaxed);
+            left = left.min(behind);
             // No sender is left: the process is ending, and retrying would hold it up.
             if Arc::strong_count(&self.reopen) == 1 {
+                self.waiting.fetch_sub(left, Ordering::Relaxed);
                 self.counters.access_log.dropped.add(lines);
                 return;
             }
@@ -181,6 +193,7 @@ impl Writer {
             let dropped = self.counters.access_log.dropped.total();
             tracing::info!(dropped, "the access log is written again");
         }
+        self.waiting.fetch_sub(left, Ordering::Relaxed);
         self.counters.access_log.written.add(lines);
     }
 
@@ -331,10 +344,12 @@ mod tests {
         let kept = BATCHES_MAX as u64;
         assert!((sent - kept - 1..=sent - kept).contains(&dropped), "{dropped}");
         assert!(!log.flush(Duration::from_millis(20)), "nothing was written");
+        assert_eq!(log.waiting(), sent - dropped);
 
         *disk.failures.lock().expect("nobody panicked") = 0;
         assert!(log.flush(PATIENCE));
         assert_eq!(counters.access_log.written.total(), sent - dropped);
+        assert_eq!(log.waiting(), 0);
     }
 
     #[test]
