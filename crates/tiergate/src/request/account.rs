@@ -23,7 +23,7 @@ use tiergate_core::reason::Reason;
 use tiergate_core::request::Field;
 use tiergate_core::stored::Instead;
 use tiergate_core::time::Moment;
-use tiergate_wire::http1::{FieldTable, Parsed, RequestHead};
+use tiergate_wire::http1::{FieldTable, Parsed, RequestHead, is_alike};
 
 /// What the log says of the request itself.
 struct LogFields<'a> {
@@ -40,6 +40,15 @@ impl LogFields<'_> {
     fn value(&self, name: &[u8]) -> &[u8] {
         let field = self.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name));
         field.map_or(&b""[..], |field| field.value)
+    }
+
+    /// The same, or the value of a field that a program behind CGI takes for it.
+    fn value_alike(&self, name: &[u8]) -> &[u8] {
+        let alike = || self.fields.iter().find(|field| is_alike(field.name, name));
+        match self.value(name) {
+            b"" => alike().map_or(&b""[..], |field| field.value),
+            value => value,
+        }
     }
 }
 
@@ -197,7 +206,7 @@ fn with_entry(
         request_id: told.map_or_else(|| fields.value(b"x-request-id"), |told| told.id),
         client_request_id: told
             .filter(|_| ids.is_some_and(RequestIds::is_replaced))
-            .map_or(&[], |told| fields.value(told.field().name)),
+            .map_or(&[], |told| fields.value_alike(told.field().name)),
         traceparent: match ids.map_or(&[][..], RequestIds::traceparent) {
             [] => fields.value(b"traceparent"),
             ours => ours,

@@ -87,13 +87,15 @@ fn an_id_is_made_for_strangers_and_taken_from_trusted_peers() {
     ] {
         assert!(is_made(&the_id(&get(&mut trusted, "/", &bad))), "{bad}");
     }
-    let lines = await_lines(&log, 9);
+    assert!(is_made(&the_id(&get(&mut stranger, "/", "X_Request_Id: forged-3\r\n"))));
+    let lines = await_lines(&log, 10);
     assert_eq!(lines[0]["request_id"], made);
     assert_eq!(lines[0].get("client_request_id"), None);
     assert_eq!(lines[1]["request_id"], replaced);
     assert_eq!(lines[1]["client_request_id"], "forged-\"1\"");
     assert_eq!((&lines[2]["request_id"], lines[2].get("client_request_id")), (&given.into(), None));
     assert_eq!(lines[6]["client_request_id"], "<script>");
+    assert_eq!(lines[9]["client_request_id"], "forged-3");
 }
 
 #[test]
