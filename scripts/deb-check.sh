@@ -73,6 +73,11 @@ inside systemctl is-enabled --quiet tiergate || fail "it does not start with the
 inside systemd-analyze verify --man=no /lib/systemd/system/tiergate.service || fail "the unit"
 step "$(inside systemd-analyze security --no-pager tiergate | tail -n 1 | sed 's/^[^A-Za-z]*//')"
 
+step "a policy with the log file that the package's policy recommends is sound before the first start"
+inside sh -c 'sed "s|^format = \"json\"|path = \"/var/log/tiergate/access.log\"|" /etc/tiergate/policy.toml >/root/logged.toml'
+inside grep -q '^path = "/var/log/tiergate/access.log"' /root/logged.toml || fail "the policy is not the one that is meant"
+inside tiergate check /root/logged.toml >/dev/null || fail "check refuses the log file"
+
 step "one edit: the server"
 inside systemd-run --quiet --unit origin --property WorkingDirectory=/root/site python3 -m http.server --bind 127.0.0.1 8000
 until_inside "the origin" curl -sf http://127.0.0.1:8000/
@@ -112,9 +117,10 @@ inside systemctl is-active --quiet tiergate || fail "it ends by a policy that it
 ! inside systemctl restart tiergate 2>/dev/null || fail "it starts with errors"
 # By a shell of its own, since `grep -q` leaves before the journal is at its end.
 until_inside "a message with file and line" sh -c 'journalctl -u tiergate -o cat | grep -q "policy.toml:[0-9]*:[0-9]*: .*deadlin"'
+step "it is tried again for longer than systemd's bound of 5 starts, and runs once the policy is mended"
+until_inside "many starts" sh -c 'test "$(systemctl show -P NRestarts tiergate)" -ge 6'
 inside cp -a /root/good.toml /etc/tiergate/policy.toml
-inside systemctl reset-failed tiergate
-inside systemctl start tiergate || fail "it does not start again"
+until_inside "it runs again" curl -sf http://127.0.0.1:8434/readyz
 step "a crash: it is started again"
 before=$(pid)
 inside sh -c "kill -KILL $before"
