@@ -202,6 +202,36 @@ fn a_successor_that_cannot_start_changes_nothing() {
     eventually("it ends", || has_gone(last.0));
 }
 
+/// `mv tiergate tiergate.old`, and the new program in its place, is how programs are installed that are not in a package.
+#[test]
+fn a_program_that_was_started_by_its_name_is_looked_up_where_it_was() {
+    let (origin, folder) = (Origin::echo(), tempfile::tempdir().expect("a folder"));
+    let at = |name: &str| folder.path().join(name);
+    let program = Path::new(env!("CARGO_BIN_EXE_tiergate"));
+    std::fs::hard_link(program, at("tiergate"))
+        .or_else(|_| std::fs::copy(program, at("tiergate")).map(drop))
+        .expect("our own folder");
+    let start =
+        format!("PATH=\"{}:$PATH\" exec tiergate run \"$1\"; true", folder.path().display());
+    let gateway = Gateway::start_under(&start, &Policy::of(&[origin.server()]), folder.path());
+    let mut last = Last(gateway.process.id() as i32);
+    let install = |turn: usize| {
+        let new =
+            format!("#!/bin/sh\ntouch {:?}\nexec {program:?} \"$@\"\n", at(&format!("new-{turn}")));
+        std::fs::rename(at("tiergate"), at(&format!("old-{turn}"))).expect("our own folder");
+        std::fs::write(at("beside"), new).expect("our own folder");
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(at("beside"), permissions).expect("our own folder");
+        std::fs::rename(at("beside"), at("tiergate")).expect("our own folder");
+    };
+    install(0);
+    last.0 = upgrade(&gateway, last.0);
+    assert!(at("new-0").exists(), "the program that had been renamed was started");
+    assert_eq!(gateway.get("/x").status, 200);
+    send(last.0, Signal::TERM);
+    eventually("it ends", || has_gone(last.0));
+}
+
 /// Of two processes that share a log, the one that leaves speaks of no mistake, and sends nobody to start what runs.
 #[test]
 fn a_process_that_has_a_successor_leaves_policies_and_upgrades_to_it() {
@@ -244,15 +274,39 @@ fn the_first_process_of_a_container_starts_no_successor() {
     let (origin, folder) = (Origin::echo(), tempfile::tempdir().expect("a folder"));
     let start = format!("exec {isolated} \"$0\" run \"$1\"; true");
     let gateway = Gateway::start_under(&start, &Policy::of(&[origin.server()]), folder.path());
-    let outside = gateway.process.id();
-    let children = std::fs::read_to_string(format!("/proc/{outside}/task/{outside}/children"));
-    let first = children.expect("Linux").trim().parse().expect("there is one");
-    send(first, Signal::USR2);
+    let first = child(gateway.process.id() as i32);
+    assert_refuses_to_upgrade(&gateway, first, "the first process of its container");
+    // The same beneath an init that ends with it, as with `docker run --init`.
+    let start = format!("exec {isolated} /bin/sh -c '\"$0\" run \"$1\"; exit' \"$0\" \"$1\"; true");
+    let gateway = Gateway::start_under(&start, &Policy::of(&[origin.server()]), folder.path());
+    let second = child(child(gateway.process.id() as i32));
+    assert_refuses_to_upgrade(&gateway, second, "child of the first process of its container");
+}
+
+/// What is left of a unit when its main process ends is ended by systemd, unless that is told another.
+#[test]
+fn a_unit_that_does_not_hear_of_successors_gets_none() {
+    let (origin, folder) = (Origin::echo(), tempfile::tempdir().expect("a folder"));
+    let start = "unset NOTIFY_SOCKET; export INVOCATION_ID=1 SYSTEMD_EXEC_PID=$$";
+    let gateway = Gateway::start_under(start, &Policy::of(&[origin.server()]), folder.path());
+    let process = gateway.process.id() as i32;
+    assert_refuses_to_upgrade(&gateway, process, "Type=notify");
+}
+
+/// The only child of a process.
+fn child(of: i32) -> i32 {
+    let children = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children"));
+    children.expect("Linux").trim().parse().expect("there is one")
+}
+
+/// Asks for an upgrade, and then for the end.
+fn assert_refuses_to_upgrade(gateway: &Gateway, process: i32, why: &str) {
+    send(process, Signal::USR2);
     eventually("it says why not", || gateway.log().contains("no upgrade, this process goes on"));
-    assert!(gateway.log().contains("first process of its container"), "{}", gateway.log());
+    assert!(gateway.log().contains(why), "{}", gateway.log());
     assert_eq!(gateway.get("/x").status, 200);
-    send(first, Signal::TERM);
-    eventually("it ends when it is asked to", || has_gone(first));
+    send(process, Signal::TERM);
+    eventually("it ends when it is asked to", || has_gone(process));
 }
 
 fn lame(origin: &Origin, duck: &str) -> Policy {

@@ -10,6 +10,7 @@ mod open_files;
 mod orders;
 mod process;
 mod quic_listeners;
+mod starter;
 mod threads;
 mod unused;
 mod upgrade;
@@ -51,6 +52,7 @@ where
     F: Future<Output = anyhow::Result<()>>,
 {
     clock::now();
+    let program = upgrade::program();
     let runtime = serving_runtime();
     // Before anything else: whoever sends a signal early must not end the process by it.
     let signals = {
@@ -123,6 +125,7 @@ where
         listeners: Mutex::new(listeners),
         generation: watch::Sender::new(1),
         predecessor: passed_on.predecessor,
+        program,
     });
     let mut threads = threads.into_iter();
     let first = threads.next().expect("there is at least one thread");

@@ -59,6 +59,8 @@ pub struct Process {
     pub(super) generation: watch::Sender<u32>,
     /// Who waits to hear that this process serves.
     pub(super) predecessor: Option<UnixDatagram>,
+    /// The program that a successor is, as this one was called.
+    pub(super) program: Option<PathBuf>,
 }
 
 impl Process {

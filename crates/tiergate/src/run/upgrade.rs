@@ -1,17 +1,20 @@
 //! An upgrade: the process starts its successor, hands it the listening sockets, and leaves once that serves.
 //!
-//! The successor is the program as it is on disk by then, with the same arguments. It gets every listening socket, those of the admin
-//! listener too, as systemd would pass them (LISTEN_FDS), so that connections that wait to be accepted are accepted by either; and one more, by
-//! which it says that it serves. If it does not, it is ended, and this process goes on as if nothing had been asked.
+//! The successor is the program as it is on disk by then, where it was when this process started, with the same arguments. It gets every
+//! listening socket, those of the admin listener too, as systemd would pass them (LISTEN_FDS), so that connections that wait to be accepted
+//! are accepted by either; and one more, by which it says that it serves. If it does not, it is ended, and this process goes on as if nothing
+//! had been asked.
 
 use super::process::Process;
+use super::starter;
 use crate::workers::SUCCESSOR;
 use anyhow::{Context, bail};
 use command_fds::{CommandFdExt, FdMapping};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long it has until it serves: reading a large policy and databases takes seconds.
@@ -73,10 +76,8 @@ pub(super) async fn hand_over(
             "the policy has workers, which the successor would start beside those of this process: restart it instead"
         );
     }
-    if std::process::id() == 1 {
-        bail!(
-            "this is the first process of its container, which would end with it: start the container anew instead"
-        );
+    if let Some(why) = starter::why_no_successor(process.predecessor.is_some()) {
+        bail!(why);
     }
     let mut passed: Vec<OwnedFd> = process.listeners.lock().expect("no panic").copies()?;
     if let Some(admin) = &process.admin {
@@ -89,8 +90,8 @@ pub(super) async fn hand_over(
     let count = passed.len();
     let mappings =
         (FIRST..).zip(passed).map(|(child_fd, parent_fd)| FdMapping { parent_fd, child_fd });
-    let program = program()?;
-    let mut command = std::process::Command::new(&program);
+    let program = process.program.as_ref().context("cannot tell which program this is")?;
+    let mut command = std::process::Command::new(program);
     command
         .args(std::env::args_os().skip(1))
         .env("LISTEN_FDS", count.to_string())
@@ -125,14 +126,28 @@ pub(super) async fn hand_over(
     bail!("the successor was ended: {why}")
 }
 
-/// This program as it is on disk now: another file may have taken its place, or a link may lead to another. As it was called, if that
-/// was by a path.
-fn program() -> anyhow::Result<PathBuf> {
-    let called = std::env::args_os().next().map(PathBuf::from);
-    if let Some(path) = called.filter(|it| it.components().count() > 1 && it.is_file()) {
-        return Ok(path);
-    }
-    let path = std::env::current_exe().context("cannot tell which program this is")?;
-    let shown = path.to_string_lossy();
-    Ok(shown.strip_suffix(" (deleted)").map_or(path.clone(), PathBuf::from))
+/// This program, as it was called: another file may take its place later, or a link lead to another. `None`: it cannot be told. To be asked
+/// at the start, because the kernel's answer follows a file that is renamed.
+pub(super) fn program() -> Option<PathBuf> {
+    let called =
+        std::env::args_os().next().map(PathBuf::from).filter(|it| it.file_name().is_some());
+    let path = match called {
+        Some(path) if path.components().count() > 1 => Some(path).filter(|it| it.is_file()),
+        Some(name) => in_search_path(&name),
+        None => None,
+    };
+    path.or_else(|| {
+        let path = std::env::current_exe().ok()?;
+        let shown = path.to_string_lossy();
+        Some(shown.strip_suffix(" (deleted)").map_or(path.clone(), PathBuf::from))
+    })
+}
+
+/// The file by this name in `PATH` that is this program: who has started it may have looked elsewhere.
+fn in_search_path(name: &Path) -> Option<PathBuf> {
+    let identity = |path: &Path| path.metadata().ok().map(|it| (it.dev(), it.ino()));
+    let own = identity(Path::new("/proc/self/exe"))?;
+    let folders = std::env::var_os("PATH")?;
+    let mut paths = std::env::split_paths(&folders).map(|folder| folder.join(name));
+    paths.find(|path| identity(path) == Some(own))
 }
