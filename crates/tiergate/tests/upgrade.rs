@@ -154,6 +154,49 @@ fn what_is_asked_for_during_an_upgrade_is_done_by_the_successor() {
     eventually("it ends", || has_gone(last.0));
 }
 
+/// Who is told that a policy is in force must not see the former one come back.
+#[test]
+fn a_reload_by_the_admin_listener_during_an_upgrade_holds() {
+    let origin = Origin::echo();
+    let marked = |mark: &str| {
+        let tables = format!(
+            "[[rule]]\npath = \"/refused\"\nrefuse = true\n[refusal]\nreason_header = \"{mark}\"\n"
+        );
+        Policy { tables, ..Policy::of(&[origin.server()]) }
+    };
+    for is_under_way in [false, true] {
+        let gateway = Gateway::start(&marked("x-one"));
+        let text = |mark| marked(mark).text(&[gateway.address], gateway.admin);
+        let policy = Unanswering::at(&gateway.policy_path);
+        let process = gateway.process.id() as i32;
+        send(process, Signal::USR2);
+        eventually("the successor reads it", || policy.is_read());
+        let mut admin = Client::connect(gateway.admin);
+        let reload = "POST /reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
+        if is_under_way {
+            let other = Unanswering::at(&gateway.policy_path);
+            admin.send(reload);
+            eventually("the former reads it", || other.is_read());
+            gateway.write_policy(&text("x-three"));
+            policy.answer(&text("x-two"));
+            eventually("it serves", || !successors(&gateway).is_empty());
+            drop(other);
+        } else {
+            gateway.write_policy(&text("x-three"));
+            admin.send(reload);
+            assert_eq!(admin.answer().status, 200);
+            assert!(gateway.get("/refused").field("x-three").is_some());
+            policy.answer(&text("x-two"));
+            eventually("it serves", || !successors(&gateway).is_empty());
+        }
+        let last = Last(successors(&gateway)[0]);
+        eventually("the former has gone", || has_gone(process));
+        eventually("it has reloaded", || gateway.get("/refused").field("x-three").is_some());
+        send(last.0, Signal::TERM);
+        eventually("it ends", || has_gone(last.0));
+    }
+}
+
 /// A successor has the former's sockets, which take the IP versions that they were opened with.
 #[test]
 fn an_upgrade_says_which_ip_versions_a_socket_keeps() {
@@ -197,6 +240,28 @@ fn a_successor_that_cannot_start_changes_nothing() {
     // Another listener is the successor's own matter.
     gateway.write_policy(&sound);
     let last = Last(upgrade(&gateway, process));
+    assert_eq!(gateway.get("/x").status, 200);
+    send(last.0, Signal::TERM);
+    eventually("it ends", || has_gone(last.0));
+}
+
+/// The signal is that of an operator who has just mended the policy.
+#[test]
+fn an_upgrade_that_is_asked_for_during_one_that_fails_is_tried() {
+    let origin = Origin::echo();
+    let gateway = Gateway::start(&Policy::of(&[origin.server()]));
+    let sound = std::fs::read_to_string(&gateway.policy_path).expect("it was written");
+    let policy = Unanswering::at(&gateway.policy_path);
+    let process = gateway.process.id() as i32;
+    send(process, Signal::USR2);
+    eventually("a successor reads it", || policy.is_read());
+    gateway.write_policy(&sound);
+    send(process, Signal::USR2);
+    policy.answer("nonsense = 1\n");
+    eventually("the first fails", || gateway.log().contains("no upgrade, this process goes on"));
+    eventually("the second serves", || !successors(&gateway).is_empty());
+    let last = Last(successors(&gateway)[0]);
+    eventually("the former has gone", || has_gone(process));
     assert_eq!(gateway.get("/x").status, 200);
     send(last.0, Signal::TERM);
     eventually("it ends", || has_gone(last.0));

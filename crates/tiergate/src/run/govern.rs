@@ -186,20 +186,24 @@ enum Handed {
 async fn hand_over(process: &Process, signals: &mut Signals) -> Handed {
     tracing::info!("starting a successor");
     signals.has_reopened = false;
+    let generation = *process.generation.borrow();
     let handed = upgrade::hand_over(process, signals.end(&process.shared)).await;
-    // Another one was meant for this start.
-    signals.is_to_upgrade = false;
     match handed {
         Ok(Some(number)) => {
             tracing::info!(successor = number, "the successor serves");
+            // First: from here on no reload takes effect in this process that the successor would not hear of.
+            process.shared.succeed();
+            signals.is_to_reload |= process.has_changed_since(generation);
             signals.pass_on(number);
             signals.is_to_reload = false;
+            // Another one was meant for this start.
+            signals.is_to_upgrade = false;
             let _ = sd_notify::notify(false, &[NotifyState::MainPid(number)]);
-            process.shared.succeed();
             Handed::Over
         }
         Ok(None) => Handed::Ended,
         Err(fault) => {
+            // A signal that has come meanwhile is that of an operator who has mended something: it is the next one.
             tracing::error!("no upgrade, this process goes on: {fault:#}");
             Handed::Not
         }

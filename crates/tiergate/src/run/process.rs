@@ -81,6 +81,13 @@ impl Process {
         result
     }
 
+    /// Whether a configuration is in force other than that of `generation`, or is about to be.
+    pub(super) fn has_changed_since(&self, generation: u32) -> bool {
+        // In this order: a reload that ends in between has been counted by then.
+        let is_reloading = self.names.try_lock().is_err();
+        is_reloading || *self.generation.borrow() != generation
+    }
+
     fn try_reload(&self) -> Result<Loaded, String> {
         let mut names = self.names.lock().expect("no reload panics");
         self.must_stay()?;
