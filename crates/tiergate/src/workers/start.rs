@@ -6,6 +6,7 @@
 
 use super::apply::{self, Effect};
 use super::group::Group;
+use super::program;
 use super::running::{Outputs, Running, watch_children};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{
@@ -84,7 +85,10 @@ pub(crate) fn become_worker(told: &Become) -> Result<()> {
     }
     let [program, arguments @ ..] = &told.words[..] else { bail!("no program is given") };
     let error = Command::new(program).args(arguments).stdin(Stdio::null()).exec();
-    Err(error).with_context(|| format!("cannot start {}", program.display()))
+    match program.to_str().and_then(program::unstartable) {
+        Some(why) => bail!(why),
+        None => Err(error).with_context(|| format!("cannot start {}", program.display())),
+    }
 }
 
 /// Starts a worker with its shares. To be called on a thread that lives as long as the process: the kernel ends the worker with the

@@ -116,5 +116,9 @@ fn workers_that_fail_are_left_alone_for_longer_and_longer_and_stop_nothing_else(
         worker["last_end"].as_str().is_some_and(|it| it.contains("exit status: 1")),
         "{worker}"
     );
-    assert!(gateway.log().contains("cannot start /no/such/program"), "{}", gateway.log());
+    assert!(
+        gateway.log().contains("/no/such/program cannot be started: No such file"),
+        "{}",
+        gateway.log()
+    );
 }
