@@ -346,9 +346,14 @@ fn another_policy_is_not_observed_beside_parts() {
         (
             &parts,
             &plain,
-            "parts.toml: has parts with mode = \"observe\", and one policy is observed at a time: remove `mode` there, or start without --observe",
+            "parts.toml:4:8: rule[1].mode: one policy is observed at a time, and this one has observed parts: remove `mode = \"observe\"` \
+             wherever it is written, or start without --observe",
         ),
-        (&plain, &parts, "the policy to observe: "),
+        (
+            &plain,
+            &parts,
+            "parts.toml:4:8: rule[1].mode: this policy is observed as a whole: remove `mode = \"observe\"` wherever it is written",
+        ),
     ] {
         let run = Command::new(env!("CARGO_BIN_EXE_tiergate"))
             .arg("run")

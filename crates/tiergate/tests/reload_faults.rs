@@ -64,6 +64,7 @@ fn no_expired_certificate_takes_the_place_of_a_valid_one() {
         let (status, answer) = gateway.reload();
         assert!(status != 200 && answer.contains(said), "{answer}");
         assert!(answer.contains("and the one in force is valid: renew it"), "{answer}");
+        assert!(answer.contains(": listener[2].tls: /"), "{answer}");
         assert_eq!(gateway.number("/config/generation"), generation);
     }
 }

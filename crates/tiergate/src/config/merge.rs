@@ -101,6 +101,40 @@ pub(crate) fn place_of(sources: &Sources, steps: &[Step]) -> Spot {
     place.spot()
 }
 
+/// Where a policy first says that a part of it is observed only, or the whole.
+pub(crate) fn first_observed(sources: &Sources) -> Option<Spot> {
+    let file = File::of(sources);
+    let root = DeValue::Table(document(sources, &file));
+    let mut first = None;
+    find_observed(&root, &Place::of(&file, String::new(), 0), &mut first);
+    first.map(|place: Place| place.spot())
+}
+
+/// The same in a value; `first`: the first place so far.
+fn find_observed(value: &DeValue<'_>, place: &Place, first: &mut Option<Place>) {
+    match value {
+        DeValue::Table(table) => {
+            for (key, value) in table {
+                let place = place.key_at(key.get_ref(), value.span().start);
+                let is_mode =
+                    key.get_ref() == "mode" && value.get_ref().as_str() == Some("observe");
+                if is_mode && first.as_ref().is_none_or(|first| place.at < first.at) {
+                    *first = Some(place);
+                } else {
+                    find_observed(value.get_ref(), &place, first);
+                }
+            }
+        }
+        DeValue::Array(list) => {
+            for (index, value) in list.iter().enumerate() {
+                let place = place.element_at(index, value.span().start);
+                find_observed(value.get_ref(), &place, first);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Adds what a further file has to what those before have. `is_top`: it is the file itself, of which lists of tables are lengthened.
 fn merge<'t>(whole: &mut DeTable<'t>, further: DeTable<'t>, place: &Place, is_top: bool) {
     for (key, value) in further {

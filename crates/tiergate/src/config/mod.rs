@@ -93,7 +93,7 @@ pub use error::{ConfigError, Errors, Fault, Spot};
 pub(crate) use load::sources;
 pub use load::{load, load_with, parse, parse_with};
 pub(crate) use lookup::class_name;
-pub(crate) use merge::{Step, place_of};
+pub(crate) use merge::{Step, first_observed, place_of};
 pub use redaction::Redaction;
 pub use schema::{reference, schema, tables};
 pub use source::{Source, Sources};

@@ -3,6 +3,7 @@
 use super::listeners::{self, Listeners};
 use super::{kept, open_files};
 use crate::config::meant::{AccessLog, Policy};
+use crate::config::{Errors, first_observed};
 use crate::kernel;
 use crate::observe::access_log::Log;
 use crate::observed::ObservedPolicy;
@@ -119,7 +120,8 @@ impl Process {
         let (generation, sources) = (former.generation + 1, policy.sources.clone());
         let config = Config::new(policy, generation, Some(&former), &self.shared.counters)
             .map_err(|fault| startable::wrong_origin(&sources, &fault))?;
-        config.dates.follow(&former.dates)?;
+        let follows = config.dates.follow(&former.dates);
+        follows.map_err(|(what, fault)| startable::wrong(&sources, what, fault))?;
         let mut warnings = config.dates.warnings();
         warnings.extend(config.policy.kernel.iter().flat_map(kernel::missing_words));
         if config.policy.access_log != former.policy.access_log {
@@ -136,6 +138,17 @@ impl Process {
     }
 }
 
+/// What is said of a policy that has observed parts where there must be none, at the first of them.
+fn has_observed(policy: &Policy, message: &str) -> String {
+    let file = policy.file.to_string_lossy().into_owned();
+    match first_observed(&policy.sources) {
+        Some(spot) => {
+            Errors { file, faults: vec![spot.fault(message.to_owned())], more: 0 }.to_string()
+        }
+        None => format!("{file}: {message}"),
+    }
+}
+
 /// The policy that is to be observed, with its file: the one of `source`, or the whole of which `policy` is what is in force.
 ///
 /// # Errors
@@ -149,19 +162,16 @@ pub(super) fn load_observed(
         return Ok(whole.map(|whole| (whole.file.clone(), *whole)));
     };
     if whole.is_some() {
-        return Err(format!(
-            "{}: has parts with mode = \"observe\", and one policy is observed at a time: remove `mode` there, or start without --observe",
-            policy.file.display()
-        ));
+        let message = "one policy is observed at a time, and this one has observed parts: remove `mode = \"observe\"` wherever it is \
+                       written, or start without --observe";
+        return Err(has_observed(policy, message));
     }
     let mut names = names.lock().map_err(|fault| fault.to_string())?;
     let fault = |fault: String| format!("the policy to observe: {fault}");
     let policy = names.attempt(|names| load(names)).map_err(fault)?;
     if policy.observed.is_some() {
-        return Err(fault(format!(
-            "{}: has parts with mode = \"observe\", and is observed as a whole: remove `mode` there",
-            path.display()
-        )));
+        let message = "this policy is observed as a whole: remove `mode = \"observe\"` wherever it is written";
+        return Err(fault(has_observed(&policy, message)));
     }
     if policy.plan.shedding.is_some() {
         tracing::warn!("[shedding] of the observed policy is left out: it is not observed");

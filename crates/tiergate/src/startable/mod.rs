@@ -138,7 +138,7 @@ pub(crate) fn look(policy: &Policy) -> (Vec<Fault>, Vec<String>) {
 }
 
 /// The files for TLS to servers; `index`: 0 is the default pool, the others are behind it.
-fn pool_tls(index: usize) -> Subject {
+pub(crate) fn pool_tls(index: usize) -> Subject {
     index.checked_sub(1).map_or(Subject::OriginTls, Subject::PoolTls)
 }
 

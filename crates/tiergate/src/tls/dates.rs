@@ -3,13 +3,14 @@
 
 use super::files;
 use crate::config::meant::{OriginTls, Policy, Tls};
+use crate::startable::{Subject, pool_tls};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use x509_parser::prelude::{FromDer, Validity, X509Certificate};
 
 /// When the certificates that a policy names are valid. One that cannot be read is left out: a gateway does not start with it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Dates(Vec<Dated>);
+#[derive(Clone, Debug, Default)]
+pub struct Dates(Vec<(Subject, Dated)>);
 
 /// When a certificate is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,14 +31,17 @@ impl Dates {
     /// Those of a policy's listeners and origins. Blocks on files.
     pub fn of(policy: &Policy) -> Self {
         let mut all = Vec::new();
-        for listener in &policy.listeners {
-            let tls = listener.tls.iter();
-            tls.for_each(|it| of_listener(it, &format!("listener {}", listener.shown()), &mut all));
+        for (index, listener) in policy.listeners.iter().enumerate() {
+            let Some(tls) = &listener.tls else { continue };
+            let dates = of_listener(tls, &format!("listener {}", listener.shown()));
+            all.extend(dates.into_iter().map(|it| (Subject::ListenerTls(index), it)));
         }
         let names = policy.plan.pools.iter().map(|pool| format!("pool {}", pool.name));
         let names = std::iter::once("origin".to_owned()).chain(names);
-        for (name, origin) in names.zip(std::iter::once(&policy.origin).chain(&policy.pools)) {
-            origin.tls.iter().for_each(|it| of_origin(it, &name, &mut all));
+        let origins = std::iter::once(&policy.origin).chain(&policy.pools);
+        for (index, (name, origin)) in names.zip(origins).enumerate() {
+            let Some(tls) = &origin.tls else { continue };
+            all.extend(of_origin(tls, &name).into_iter().map(|it| (pool_tls(index), it)));
         }
         Dates(all)
     }
@@ -45,22 +49,28 @@ impl Dates {
     /// What is to be said now of those that are not valid.
     pub fn warnings(&self) -> Vec<String> {
         let now = now();
-        self.0.iter().filter_map(|it| Some(format!("{}: renew it", it.fault(now)?))).collect()
+        let all = self.0.iter();
+        all.filter_map(|(_, it)| Some(format!("{}: renew it", it.fault(now)?))).collect()
     }
 
     /// The first certificate that is not valid, in the place of one of the `former` policy that is.
     ///
     /// # Errors
-    /// What to do about it.
-    pub fn follow(&self, former: &Dates) -> Result<(), String> {
+    /// Which it is, and what to do about it.
+    pub(crate) fn follow(&self, former: &Dates) -> Result<(), (Subject, String)> {
         let now = now();
-        for it in self.0.iter().filter(|it| it.is_own && !former.0.contains(it)) {
+        let former = || former.0.iter().map(|(_, it)| it);
+        for (subject, it) in &self.0 {
+            if !it.is_own || former().any(|old| old == it) {
+                continue;
+            }
             let replaces = |old: &&Dated| {
                 old.what == it.what && (old.index == it.index || old.file == it.file)
             };
-            let had_valid = former.0.iter().filter(replaces).any(|old| old.fault(now).is_none());
+            let had_valid = former().filter(replaces).any(|old| old.fault(now).is_none());
             if let Some(fault) = it.fault(now).filter(|_| had_valid) {
-                return Err(format!("{fault}, and the one in force is valid: renew it"));
+                let message = format!("{fault}, and the one in force is valid: renew it");
+                return Err((*subject, message));
             }
         }
         Ok(())
@@ -84,19 +94,21 @@ fn now() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-fn of_listener(tls: &Tls, whose: &str, all: &mut Vec<Dated>) {
-    for (index, (chain, _)) in tls.certificates.iter().enumerate() {
-        all.extend(own(chain, format!("certificate of {whose}"), index));
-    }
+fn of_listener(tls: &Tls, whose: &str) -> Vec<Dated> {
+    let chains = tls.certificates.iter().enumerate();
+    let own = chains
+        .filter_map(|(index, (chain, _))| own(chain, format!("certificate of {whose}"), index));
     let ca = tls.client.iter().map(|it| &it.ca);
-    all.extend(ca.filter_map(|it| authority(it, format!("authority for clients of {whose}"))));
+    let ca = ca.filter_map(|it| authority(it, format!("authority for clients of {whose}")));
+    own.chain(ca).collect()
 }
 
-fn of_origin(tls: &OriginTls, name: &str, all: &mut Vec<Dated>) {
+fn of_origin(tls: &OriginTls, name: &str) -> Vec<Dated> {
     let identity = tls.identity.iter();
-    all.extend(identity.filter_map(|(chain, _)| own(chain, format!("certificate for {name}"), 0)));
+    let own = identity.filter_map(|(chain, _)| own(chain, format!("certificate for {name}"), 0));
     let ca = tls.ca.iter();
-    all.extend(ca.filter_map(|it| authority(it, format!("authority for servers of {name}"))));
+    let ca = ca.filter_map(|it| authority(it, format!("authority for servers of {name}")));
+    own.chain(ca).collect()
 }
 
 /// The first of a chain, the own one.
@@ -139,12 +151,13 @@ mod tests {
     fn no_expired_certificate_takes_the_place_of_a_valid_one() {
         let (valid, late) = (dated("a.pem", 0, 0, i64::MAX), dated("a.pem", 0, 0, 7));
         let early = dated("b.pem", 0, i64::MAX, i64::MAX);
-        let dates = |all: &[&Dated]| Dates(all.iter().map(|it| (*it).clone()).collect());
+        let subject = Subject::ListenerTls(0);
+        let dates = |all: &[&Dated]| Dates(all.iter().map(|it| (subject, (*it).clone())).collect());
         let follows = |new: &[&Dated], old: &[&Dated]| dates(new).follow(&dates(old));
         assert_eq!(follows(&[&valid], &[&late]), Ok(()));
         assert_eq!(
             follows(&[&late], &[&valid]),
-            Err("a.pem: the certificate of listener a expired on 7, and the one in force is valid: renew it".to_owned())
+            Err((subject, "a.pem: the certificate of listener a expired on 7, and the one in force is valid: renew it".to_owned()))
         );
         assert!(follows(&[&early], &[&valid]).is_err(), "by its place");
         let moved = Dated { index: 3, ..late.clone() };
