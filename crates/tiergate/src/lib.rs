@@ -57,4 +57,5 @@ pub mod tls;
 pub mod tokens;
 pub mod trace;
 mod userinfo;
+mod visible;
 pub mod workers;

@@ -1,6 +1,6 @@
 //! `tiergate check`: what a policy means, in words, and what in it has no effect.
 
-use super::stdout::print;
+use super::stdout::{print, print_words};
 pub use super::warn::warnings;
 use super::{grants, observed, words};
 use crate::config::meant::{Listener, Origin, Policy, PolicyRule};
@@ -51,14 +51,16 @@ pub(super) fn run(options: &Options) -> anyhow::Result<()> {
     let words = |(path, policy): &(&PathBuf, Result<Policy, ConfigError>)| {
         Some(meaning(policy.as_ref().ok()?, &path.to_string_lossy()))
     };
-    let text = match options.json {
+    match options.json {
         true => {
             let files: Vec<Value> = checked.iter().map(|(path, it)| as_json(path, it)).collect();
-            format!("{}\n", serde_json::to_string_pretty(&files)?)
+            print(serde_json::to_string_pretty(&files).map(|text| text + "\n"))?;
         }
-        false => checked.iter().filter_map(words).collect::<Vec<_>>().join("\n"),
-    };
-    print(Ok::<_, anyhow::Error>(text))?;
+        false => {
+            let texts: Vec<String> = checked.iter().filter_map(words).collect();
+            print_words(Ok::<_, anyhow::Error>(texts.join("\n")))?;
+        }
+    }
     let faults: Vec<String> =
         checked.iter().filter_map(|(_, it)| it.as_ref().err()).map(ToString::to_string).collect();
     match faults.len() {

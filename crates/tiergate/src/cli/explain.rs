@@ -7,6 +7,7 @@ use super::{outputs, words};
 use crate::config::meant::Policy;
 use crate::config::{class, load, route, scheduling, show};
 use crate::request::decide::may_be_forwarded;
+use crate::visible;
 use asked::{Asked, Believed};
 pub use question::{Known, Question};
 use std::net::{IpAddr, Ipv4Addr};
@@ -82,7 +83,7 @@ pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<Strin
         ..RequestView::EMPTY
     };
     let found = policy.classifier.classify(&view, &mut Scratch::default());
-    let mut text = shown(&view, &String::from_utf8_lossy(head.path), &paths);
+    let mut text = shown(&view, head.path, &paths);
     text += &by_trust(&believed, peer);
     if let (true, Some(whole)) = (policy.is_all_observed, &policy.observed) {
         let pool = pool(&policy.plan, &found).map(|words| format!("; {words}"));
@@ -132,20 +133,25 @@ fn text_of(given: &Option<String>) -> &[u8] {
 
 /// A request that is refused before any rule sees it.
 fn refused(asked: &Asked, client: IpAddr, (status, why): (u16, &str)) -> String {
-    let line = &asked.line;
+    let line = visible::line(&asked.line);
     format!("{line} from {client}\n\nIt is refused with {status} before any rule: {why}\n")
 }
 
-fn shown(view: &RequestView<'_>, raw_path: &str, paths: &Paths<'_>) -> String {
-    let [method, path] = [view.method, view.path].map(String::from_utf8_lossy);
+/// What a request has, for a line.
+fn readable(bytes: &[u8]) -> String {
+    visible::line(&String::from_utf8_lossy(bytes)).into_owned()
+}
+
+fn shown(view: &RequestView<'_>, raw_path: &[u8], paths: &Paths<'_>) -> String {
+    let [method, path, raw_path] = [view.method, view.path, raw_path].map(readable);
     let mut text = format!("{method} {path} from {}", view.client);
     if !view.host.is_empty() {
-        text += &format!(", host {}", String::from_utf8_lossy(view.host));
+        text += &format!(", host {}", readable(view.host));
     }
     if path != raw_path {
         text += &format!("\n  the path was written {raw_path}");
     }
-    let sent = paths.sent.map_or(raw_path.into(), String::from_utf8_lossy);
+    let sent = paths.sent.map_or(raw_path, readable);
     if path != sent {
         text += &format!("\n  the origin gets it as {sent}");
     }
@@ -349,14 +355,14 @@ fn fact(condition: &Condition, view: &RequestView<'_>, policy: &Policy) -> Strin
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let shown = |value: Value<'_>| match value {
         Value::Text(value) if matches!(part, Part::Header(_)) => format!("{:?}", text(value)),
-        Value::Text(value) => text(value),
+        Value::Text(value) => readable(value),
         Value::Address(address) => address.to_string(),
         Value::Number(number) => words::number(part, Span::one(number), policy),
     };
     match part {
         // The whole, so that a wrong name is seen.
         Part::Query(_) if view.query.is_empty() => "there is no query".to_owned(),
-        Part::Query(_) => format!("the query is {}", text(view.query)),
+        Part::Query(_) => format!("the query is {}", readable(view.query)),
         Part::Cookie(_) => {
             let cookies: Vec<String> = view.values(b"cookie").map(text).collect();
             match cookies.is_empty() {
@@ -364,7 +370,7 @@ fn fact(condition: &Condition, view: &RequestView<'_>, policy: &Policy) -> Strin
                 false => format!("the Cookie header is {:?}", cookies.join("; ")),
             }
         }
-        Part::Extension => format!("the path is {}", text(view.path)),
+        Part::Extension => format!("the path is {}", readable(view.path)),
         Part::Prefetch => match condition.holds(view) {
             true => "the client says so".to_owned(),
             false => "neither Sec-Purpose, Purpose nor X-Moz says so".to_owned(),

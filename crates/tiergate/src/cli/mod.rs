@@ -25,11 +25,12 @@ mod words;
 
 use crate::dashboard;
 use crate::observe::program_log;
+use crate::visible;
 use crate::workers::{Become, become_worker};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use stdout::print;
+use stdout::{print, print_words};
 
 /// Keeps the requests that matter fast when your web server is overloaded.
 #[derive(Debug, Parser)]
@@ -120,7 +121,7 @@ pub fn main() -> ExitCode {
             run::run(options)
         }
         Command::Check(options) => check::run(&options),
-        Command::Explain { file, question } => print(explain::explain_file(&file, &question)),
+        Command::Explain { file, question } => print_words(explain::explain_file(&file, &question)),
         Command::Import { system } => print(import::import(&system)),
         Command::Simulate(options) => simulate::run(&options),
         Command::Calibrate(options) => calibrate::run(&options),
@@ -152,7 +153,7 @@ pub fn main() -> ExitCode {
         Err(fault) => {
             match logs {
                 true => program_log::last_words(&fault),
-                false => eprintln!("tiergate: {fault:#}"),
+                false => eprintln!("tiergate: {}", visible::lines(&format!("{fault:#}"))),
             }
             ExitCode::FAILURE
         }

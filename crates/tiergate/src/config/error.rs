@@ -1,7 +1,7 @@
 //! What is wrong with a policy file: every fault with its line and column, the key, what was expected
 //! and what was found.
 
-use crate::userinfo;
+use crate::{userinfo, visible};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,14 +62,15 @@ impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, fault) in self.faults.iter().enumerate() {
             let separator = if index > 0 { "\n" } else { "" };
-            write!(f, "{separator}{}:{}:{}: ", fault.file, fault.line, fault.column)?;
+            let Fault { line, column, .. } = fault;
+            write!(f, "{separator}{}:{line}:{column}: ", visible::line(&fault.file))?;
             if !fault.key.is_empty() {
-                write!(f, "{}: ", fault.key)?;
+                write!(f, "{}: ", visible::line(&fault.key))?;
             }
-            f.write_str(&fault.message)?;
+            f.write_str(&visible::line(&fault.message))?;
         }
         if self.more > 0 {
-            write!(f, "\n{}: and {} more faults", self.file, self.more)?;
+            write!(f, "\n{}: and {} more faults", visible::line(&self.file), self.more)?;
         }
         Ok(())
     }
@@ -81,10 +82,10 @@ impl std::error::Error for Errors {}
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file could not be read: the policy, or the page that it names.
-    #[error("{path}: cannot be read: {cause}", path = .0.display(), cause = .1)]
+    #[error("{path}: cannot be read: {cause}", path = visible::line(&.0.to_string_lossy()), cause = .1)]
     Read(PathBuf, std::io::Error),
     /// A file is larger than it may be, in bytes.
-    #[error("{path}: must have at most {max} bytes", path = .0.display(), max = .1)]
+    #[error("{path}: must have at most {max} bytes", path = visible::line(&.0.to_string_lossy()), max = .1)]
     TooLarge(PathBuf, u64),
     /// The policy says what makes no sense.
     #[error("{0}")]
@@ -150,5 +151,20 @@ pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(LEN_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_have_for_terminals_is_escaped() {
+        let text = "[origin]\nservers = [\"a:1\"]\n[[class]]\nname = \"\\u001B[31mx\\ny\"\n[[rule]]\nclass = \"other\"\n";
+        let said = crate::config::parse(text, "p\n\u{1b}.toml").expect_err("no class").to_string();
+        let expected = "p\\n\\u{1b}.toml:6:9: rule[1].class: no class is called \"other\", expected one of `\\u{1b}[31mx\\ny`";
+        assert_eq!(said.lines().last(), Some(expected));
+        let missing = ConfigError::Read("/\u{1b}c".into(), std::io::ErrorKind::NotFound.into());
+        assert!(missing.to_string().starts_with("/\\u{1b}c: cannot be read: "), "{missing}");
     }
 }

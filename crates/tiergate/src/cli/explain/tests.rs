@@ -391,3 +391,14 @@ fn what_a_request_needs_is_explained() {
         assert!(said.lines().any(|line| line.trim() == expected), "{expected}\n{said}");
     }
 }
+
+#[test]
+fn a_request_s_controls_are_shown_as_escapes() {
+    let text = POLICY.to_owned() + "[forwarding]\npath = \"as_received\"\n";
+    let policy = parse(&text, "p.toml").expect("a policy");
+    let request = "GET /cart/%1B%5B2J%0ANo%20rule".into();
+    let question = Question { request, host: Some("a.example.com".into()), ..Question::default() };
+    let said = explain(&policy, "p.toml", &question).expect("a request");
+    assert!(said.starts_with("GET /cart/\\u{1b}[2J\\nNo rule from 127.0.0.1, host a"), "{said}");
+    assert!(said.contains("path /cart/*: it is /cart/\\u{1b}[2J\\nNo rule\n"), "{said}");
+}
