@@ -23,6 +23,10 @@ use tiergate_wire::http1::FieldTable;
 /// Most earlier rules that are shown because all but one of their conditions hold.
 const NEAR_MAX: usize = 5;
 
+/// What is said of a target that is none over HTTP/2 and HTTP/3.
+const MALFORMED: &str =
+    "Its stream is reset before any rule: HTTP/2 and HTTP/3 have no target with such a character\n";
+
 /// Reads a policy file and says what a request gets by it. The program ends with 0 then, and with 1 on
 /// an error.
 ///
@@ -45,6 +49,10 @@ pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<Strin
     let known = &question.known;
     let listener = policy.listener_called(known.listener.as_deref().unwrap_or_default())?;
     let client_name = known.client_name.as_deref().unwrap_or_default().to_ascii_lowercase();
+    if asked.is_malformed {
+        let line = visible::line(&asked.line);
+        return Ok(format!("{line} from {peer}\n\n{MALFORMED}"));
+    }
     let (mut table, mut buffers) = (FieldTable::new(), Buffers::default());
     let head = match asked.head(&policy.limits, &mut table) {
         Ok(head) => head,
@@ -84,6 +92,9 @@ pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<Strin
     };
     let found = policy.classifier.classify(&view, &mut Scratch::default());
     let mut text = shown(&view, head.path, &paths);
+    if asked.had_fragment {
+        text += "  `#` and what is behind it are left out over HTTP/2 and HTTP/3\n";
+    }
     text += &by_trust(&believed, peer);
     if let (true, Some(whole)) = (policy.is_all_observed, &policy.observed) {
         let pool = pool(&policy.plan, &found).map(|words| format!("; {words}"));

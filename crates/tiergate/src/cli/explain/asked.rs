@@ -3,6 +3,7 @@
 use super::question::Question;
 use crate::config::meant::Limits;
 use crate::request::limits::of_request_heads;
+use http::uri::PathAndQuery;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use tiergate_core::request::Field;
@@ -12,11 +13,15 @@ use tiergate_wire::http1::{FieldRoom, FieldTable, HeadError, Parsed, RequestHead
 /// Stands in for the host of a question that has none.
 const NO_HOST: &str = "localhost";
 
-/// A request as it would be received by HTTP/1.1.
+/// A request as it would be received: by HTTP/1.1, and with a target that HTTP/2 and HTTP/3 let through if it came by one of them.
 #[derive(Debug)]
 pub(super) struct Asked {
     /// Its method and target as they were written.
     pub(super) line: String,
+    /// HTTP/2 and HTTP/3 have no such target, and one of them was asked about.
+    pub(super) is_malformed: bool,
+    /// The target had a fragment, which HTTP/2 and HTTP/3 leave out.
+    pub(super) had_fragment: bool,
     bytes: Vec<u8>,
     /// The host in it is made up.
     is_without_host: bool,
@@ -33,26 +38,46 @@ pub(super) struct Believed<'b> {
     pub(super) hidden: Vec<&'b [u8]>,
 }
 
+/// The target as it is read over HTTP/2 and HTTP/3, by the crate `http` there; `None`: it is none.
+fn over_streams(target: &str) -> Option<String> {
+    // Another form tells the host, too, which has a field of its own there.
+    if !target.starts_with('/') {
+        return Some(target.to_owned());
+    }
+    target.parse::<PathAndQuery>().ok().map(|it| it.as_str().to_owned())
+}
+
 impl Asked {
     /// # Errors
     /// When the question cannot be read as a request; the message says what is expected.
     pub(super) fn of(question: &Question) -> Result<Asked, String> {
         let request = &question.request;
         let words: Vec<&str> = request.split_ascii_whitespace().collect();
-        let (line, version) = match words[..] {
-            [method, target] => (format!("{method} {target}"), "HTTP/1.1"),
-            // As logs write them: what the request says is the same.
-            [method, target, "HTTP/2" | "HTTP/2.0" | "HTTP/3" | "HTTP/3.0"] => {
-                (format!("{method} {target}"), "HTTP/1.1")
+        let (mut is_malformed, mut had_fragment) = (false, false);
+        let (line, received, version) = match words[..] {
+            [method, target] => {
+                let line = format!("{method} {target}");
+                (line.clone(), line, "HTTP/1.1")
             }
-            [method, target, version] => (format!("{method} {target}"), version),
+            // As logs write them: what the request says is the same, but for what a target may have.
+            [method, target, "HTTP/2" | "HTTP/2.0" | "HTTP/3" | "HTTP/3.0"] => {
+                let taken = over_streams(target);
+                is_malformed = taken.is_none();
+                let taken = taken.as_deref().unwrap_or(target);
+                had_fragment = taken != target;
+                (format!("{method} {target}"), format!("{method} {taken}"), "HTTP/1.1")
+            }
+            [method, target, version] => {
+                let line = format!("{method} {target}");
+                (line.clone(), line, version)
+            }
             _ => {
                 return Err(format!(
                     "the request must be a method and a target, such as 'GET /x', got {request:?}"
                 ));
             }
         };
-        let mut bytes = format!("{line} {version}\r\n");
+        let mut bytes = format!("{received} {version}\r\n");
         let mut hosts = Vec::new();
         for header in &question.headers {
             let Some((name, value)) = header.split_once(':') else {
@@ -81,7 +106,8 @@ impl Asked {
             bytes += &format!("Host: {host}\r\n");
         }
         let is_without_host = hosts.is_empty() && authority.is_none() && given.is_none();
-        Ok(Asked { line, bytes: (bytes + "\r\n").into_bytes(), is_without_host })
+        let bytes = (bytes + "\r\n").into_bytes();
+        Ok(Asked { line, is_malformed, had_fragment, bytes, is_without_host })
     }
 
     /// Its head; `fields` are those of it.

@@ -402,3 +402,22 @@ fn a_request_s_controls_are_shown_as_escapes() {
     assert!(said.starts_with("GET /cart/\\u{1b}[2J\\nNo rule from 127.0.0.1, host a"), "{said}");
     assert!(said.contains("path /cart/*: it is /cart/\\u{1b}[2J\\nNo rule\n"), "{said}");
 }
+
+/// As seen on the wire: curl sends no fragment, and a client that does gets `/cart/x` over HTTP/2, and 400 over HTTP/1.1.
+#[test]
+fn a_target_is_read_as_its_protocol_reads_it() {
+    let said = |request: &str| say(Question { request: request.into(), ..Question::default() });
+    let of_streams = said("POST /cart/x#y HTTP/2");
+    assert!(of_streams.starts_with("POST /cart/x from 127.0.0.1\n  `#` and what"), "{of_streams}");
+    assert!(of_streams.contains("Rule 1 (p.toml:8) decides"), "{of_streams}");
+    for (request, expected) in [
+        ("GET /x#y", "is refused with 400 before any rule: "),
+        ("GET /x#y HTTP/1.1", "is refused with 400 before any rule: "),
+        ("GET /x HTTP/2", "GET /x from 127.0.0.1\n\nNo rule"),
+        ("GET /x<y HTTP/2", "GET /x<y from 127.0.0.1\n\nIts stream is reset before any rule"),
+        ("GET /x<y HTTP/3", "Its stream is reset before any rule"),
+        ("GET /x<y HTTP/1.1", "GET /x<y from 127.0.0.1\n\nNo rule"),
+    ] {
+        assert!(said(request).contains(expected), "{}", said(request));
+    }
+}
