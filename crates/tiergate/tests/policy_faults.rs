@@ -699,7 +699,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[pool]]\nname = \"p\"\nservers = [\"256.1.1.1:80\"]",
-            "policy.toml:5:12: pool[1].servers[1]: must have an address of four numbers from 0 to 255, or a name, got \"256.1.1.1:80\"",
+            "policy.toml:5:12: pool[1].servers[1]: must have an address of four decimal numbers from 0 to 255, or a name, got \"256.1.1.1:80\"",
         ),
         (
             "[[limits]]\nfields_max = 1",

@@ -5,6 +5,7 @@ use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section, table};
 use super::values::whole;
 use serde_json::{Value as Json, json};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use toml::de::DeValue;
 
@@ -138,14 +139,19 @@ pub(super) fn server(text: &str) -> Parsed<Server> {
     };
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     if inner.is_none() && is_no_address(host) {
-        return fault("must have an address of four numbers from 0 to 255, or a name");
+        return fault("must have an address of four decimal numbers from 0 to 255, or a name");
+    }
+    if let Some(why) = no_machine(inner.unwrap_or(host)) {
+        return Err(Some(why));
     }
     let host = match inner {
         Some(address) => address.parse::<std::net::Ipv6Addr>().ok().map(|_| address),
         None => {
             let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-            let are_short = host.split('.').all(|label| label.len() <= LABEL_LEN_MAX);
-            let is_name = !host.is_empty() && host.len() <= 253 && are_short;
+            // A dot at its end says that nothing is to be added to it.
+            let mut labels = host.strip_suffix('.').unwrap_or(host).split('.');
+            let is_name =
+                host.len() <= 253 && labels.all(|label| (1..=LABEL_LEN_MAX).contains(&label.len()));
             (is_name && host.bytes().all(letter)).then_some(host)
         }
     };
@@ -160,9 +166,29 @@ fn port(text: &str) -> Option<u16> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether a host is all numbers, and yet no address of IPv4: no name is so (RFC 3696 §2).
+/// Why an address is not that of one machine which can be connected to, as far as it says so itself.
+fn no_machine(host: &str) -> Option<String> {
+    let ip = host.parse().ok().or_else(|| short_address(host).map(IpAddr::V4))?;
+    let ip: IpAddr = IpAddr::to_canonical(&ip);
+    match ip {
+        _ if ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) => {
+            Some(format!("must be the address of one machine: {ip} is of many"))
+        }
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => Some(format!(
+            "must be an address that does not depend on the interface: {ip} is on each; name another one of that server"
+        )),
+        _ => None,
+    }
+}
+
+/// Whether a host is all numbers, and yet no address of IPv4: no name is so (RFC 3696 §2). Systems read 0x7f as a number, too (`inet_aton`(3)).
 fn is_no_address(host: &str) -> bool {
-    let is_number = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
+    let is_hex = |it: &str| {
+        let digits = it.strip_prefix("0x").or_else(|| it.strip_prefix("0X"));
+        digits.is_some_and(|it| it.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    let is_decimal = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = |it: &str| is_decimal(it) || is_hex(it);
     let is_address = host.parse::<std::net::Ipv4Addr>().is_ok() || short_address(host).is_some();
     host.split('.').all(is_number) && !is_address
 }
@@ -203,6 +229,22 @@ mod tests {
         assert_eq!(server("127.1:80"), tcp("127.1", 80));
         assert_eq!(server("app.1:80"), tcp("app.1", 80));
         assert_eq!(server("2130706433:80"), tcp("2130706433", 80));
+        assert_eq!(server("app.:80"), tcp("app.", 80));
+        assert_eq!(server("0xa.example:80"), tcp("0xa.example", 80));
+        for (wrong, expected) in [
+            ("224.0.0.1:80", "one machine: 224.0.0.1 is of many"),
+            ("255.255.255.255:80", "machine: 255.255.255.255 is of many"),
+            ("4294967295:80", "machine: 255.255.255.255 is of many"),
+            ("[ff02::1]:80", "machine: ff02::1 is of many"),
+            ("[::ffff:224.0.0.1]:80", "machine: 224.0.0.1 is of many"),
+            ("http://[fe80::1]", "interface: fe80::1 is on each; name another"),
+            ("0x7f.1:80", "four decimal numbers"),
+            ("0x7F000001:80", "four decimal numbers"),
+            ("0177.0.0.1:80", "four decimal numbers"),
+        ] {
+            let said = server(wrong).expect_err("no server").unwrap_or_default();
+            assert!(said.contains(expected), "{wrong}: {said}");
+        }
         assert!(server(&format!("{}.example:80", "a".repeat(64))).is_err());
         assert_eq!(server("unix:/run/a.sock"), Ok(Server::Unix("/run/a.sock".into())));
         for wrong in [
@@ -224,6 +266,10 @@ mod tests {
             "a:+80",
             "256.1.1.1:80",
             "10.0.0.1.2:80",
+            "a..b:80",
+            ".a:80",
+            "a..:80",
+            ".:80",
         ] {
             assert!(server(wrong).is_err(), "{wrong}");
         }

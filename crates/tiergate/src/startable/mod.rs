@@ -5,6 +5,7 @@ mod address;
 mod holder;
 mod log_file;
 mod own_server;
+mod unix_servers;
 
 use crate::config::meant::{Listener, Policy};
 use crate::config::{Errors, Fault, Sources, Step, place_of};
@@ -132,6 +133,7 @@ pub(crate) fn look(policy: &Policy) -> (Vec<Fault>, Vec<String>) {
         }
     }
     warnings.extend(policy.kernel.iter().flat_map(kernel::missing_words));
+    warnings.extend(unix_servers::warnings(policy));
     warnings.extend(policy.kernel.iter().flat_map(kernel::carried_words));
     faults.extend(program::faults(policy, None));
     (faults, warnings)
