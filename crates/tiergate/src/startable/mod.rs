@@ -99,25 +99,29 @@ pub(crate) fn not_itself(policy: &Policy) -> Result<(), String> {
 
 /// What a start would end with, and what it may end with: faults and warnings.
 pub(crate) fn look(policy: &Policy) -> (Vec<Fault>, Vec<String>) {
-    let mut faults = Vec::new();
+    let (mut faults, mut warnings) = (Vec::new(), Vec::new());
     let at = |what: Subject, message| place_of(&policy.sources, &what.steps()).fault(message);
     for (index, listener) in policy.listeners.iter().enumerate() {
         let Some(settings) = &listener.tls else { continue };
         if let Err(fault) = tls::server_config(settings, listener.http2) {
             faults.push(at(Subject::ListenerTls(index), fault.to_string()));
         }
+        let of_chains = tls::chains::warnings(settings).into_iter();
+        let what = Subject::ListenerTls(index);
+        warnings.extend(of_chains.map(|it| wrong(&policy.sources, what, it)));
     }
     for (index, origin) in std::iter::once(&policy.origin).chain(&policy.pools).enumerate() {
         let Some(settings) = &origin.tls else { continue };
         if let Err(fault) = tls::origin::client_config(settings, &[]) {
             faults.push(at(pool_tls(index), fault.to_string()));
         }
+        let own = settings.identity.as_ref().and_then(|(chain, _)| tls::chains::unsigned(chain));
+        warnings.extend(own.map(|it| wrong(&policy.sources, pool_tls(index), it)));
     }
     let log = policy.access_log.as_ref().and_then(|log| log.path.as_ref());
     if let Some(fault) = log.and_then(|path| unwritable(path)) {
         faults.push(at(Subject::AccessLog, fault));
     }
-    let mut warnings = Vec::new();
     // One of several listeners may be where it belongs: requests of the others.
     let is_wrong = policy.listeners.len() == 1;
     for (what, message) in own_servers(policy) {

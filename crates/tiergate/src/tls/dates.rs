@@ -98,22 +98,35 @@ fn of_listener(tls: &Tls, whose: &str) -> Vec<Dated> {
     let chains = tls.certificates.iter().enumerate();
     let own = chains
         .filter_map(|(index, (chain, _))| own(chain, format!("certificate of {whose}"), index));
+    let chains = tls.certificates.iter().enumerate();
+    let further = chains.flat_map(|(index, (chain, _))| further(chain, whose, index));
     let ca = tls.client.iter().map(|it| &it.ca);
     let ca = ca.filter_map(|it| authority(it, format!("authority for clients of {whose}")));
-    own.chain(ca).collect()
+    own.chain(further).chain(ca).collect()
 }
 
 fn of_origin(tls: &OriginTls, name: &str) -> Vec<Dated> {
     let identity = tls.identity.iter();
     let own = identity.filter_map(|(chain, _)| own(chain, format!("certificate for {name}"), 0));
+    let further = tls.identity.iter().flat_map(|(chain, _)| further(chain, name, 0));
     let ca = tls.ca.iter();
     let ca = ca.filter_map(|it| authority(it, format!("authority for servers of {name}")));
-    own.chain(ca).collect()
+    own.chain(further).chain(ca).collect()
 }
 
 /// The first of a chain, the own one.
 fn own(file: &Path, what: String, index: usize) -> Option<Dated> {
     dated(file, what, index, true, |all| all.into_iter().next())
+}
+
+/// Those of a chain behind the own one: clients that need them take none that has expired.
+fn further(file: &Path, whose: &str, index: usize) -> Vec<Dated> {
+    let count = files::certificates(file).map_or(0, |it| it.len());
+    let one = |place: usize| {
+        let what = format!("authority of {whose} (certificate {} in its chain)", place + 1);
+        dated(file, what, index, false, |all| all.into_iter().nth(place))
+    };
+    (1..count).filter_map(one).collect()
 }
 
 /// Of several authorities, the one that expires last.
@@ -145,6 +158,28 @@ mod tests {
         let what = "certificate of listener a".to_owned();
         let (file, is_own) = (file.into(), true);
         Dated { what, index, file, begin: shown(begin), end: shown(end), is_own }
+    }
+
+    #[test]
+    fn a_chain_is_as_old_as_its_authorities() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("chain.pem");
+        let pem = |end: i32| {
+            let mut params = rcgen::CertificateParams::new(["a.test".to_owned()]).expect("a name");
+            params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+            params.not_after = rcgen::date_time_ymd(end, 1, 1);
+            let key = rcgen::KeyPair::generate().expect("a key");
+            params.self_signed(&key).expect("good settings").pem()
+        };
+        std::fs::write(&file, [pem(4000), pem(4000), pem(2002)].concat()).expect("our own folder");
+        let tls = Tls { certificates: vec![(file, "a.key".into())], client: None };
+        let all = of_listener(&tls, "listener a");
+        assert_eq!(all.len(), 3);
+        let said: Vec<String> = all.iter().filter_map(|it| it.fault(now())).collect();
+        let [said] = &said[..] else { panic!("{said:?}") };
+        let words =
+            "chain.pem: the authority of listener a (certificate 3 in its chain) expired on Jan  1";
+        assert!(said.contains(words), "{said}");
     }
 
     #[test]

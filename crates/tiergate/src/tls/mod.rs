@@ -8,6 +8,7 @@
 //! use it, open ones keep theirs, and if it cannot be made the old one stays in force. Tickets
 //! outlive it, so that clients resume across a reload, but not where clients have certificates.
 
+pub(crate) mod chains;
 mod client;
 mod dates;
 mod error;

@@ -1,9 +1,24 @@
 //! Selects a certificate by the name that the client asks for (SNI).
 
+use rustls::SignatureScheme;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// What clients can offer of which servers' keys make use.
+const SCHEMES: [SignatureScheme; 10] = [
+    SignatureScheme::ECDSA_NISTP256_SHA256,
+    SignatureScheme::ECDSA_NISTP384_SHA384,
+    SignatureScheme::ECDSA_NISTP521_SHA512,
+    SignatureScheme::ED25519,
+    SignatureScheme::RSA_PSS_SHA256,
+    SignatureScheme::RSA_PSS_SHA384,
+    SignatureScheme::RSA_PSS_SHA512,
+    SignatureScheme::RSA_PKCS1_SHA256,
+    SignatureScheme::RSA_PKCS1_SHA384,
+    SignatureScheme::RSA_PKCS1_SHA512,
+];
 
 /// Certificates by the names in them. One lookup by the name, one by the wildcard above it.
 #[derive(Debug)]
@@ -28,6 +43,26 @@ impl ByName {
             }
         }
         Some(ByName { certificates, names })
+    }
+
+    /// The places of certificates that no client gets: each of their names has one before them that every client can use which could use them.
+    pub(super) fn unserved(&self) -> Vec<usize> {
+        let schemes = |place: usize| {
+            let key = &self.certificates[place].key;
+            SCHEMES.iter().map(|it| key.choose_scheme(&[*it]).is_some()).collect::<Vec<bool>>()
+        };
+        let schemes: Vec<Vec<bool>> = (0..self.certificates.len()).map(schemes).collect();
+        let replaces = |before: usize, place: usize| {
+            let mut both = schemes[before].iter().zip(&schemes[place]);
+            before < place && both.all(|(before, own)| *before || !own)
+        };
+        let is_unserved = |place: &usize| {
+            let mut own = self.names.values().filter(|places| places.contains(place));
+            // Without a name, it is for clients that name none, as is the first.
+            (0..*place).any(|before| replaces(before, *place))
+                && own.all(|places| places.iter().any(|before| replaces(*before, *place)))
+        };
+        (0..self.certificates.len()).filter(is_unserved).collect()
     }
 
     /// The places of the certificates for a name: those that have it exactly come before wildcards.
