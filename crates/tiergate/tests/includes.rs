@@ -390,6 +390,24 @@ fn secrets_in_patterns_are_compared_as_they_are() {
     assert!(!shown.to_lowercase().contains("secret\\"), "{shown}");
 }
 
+/// What they have is meant, and a word about it would tell of it.
+#[test]
+fn nothing_is_said_of_signs_in_secrets() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    write(folder, &[("key", "top{Secret,or}more")]);
+    let policy = |path: &str| {
+        let text = format!(
+            "origin.servers = [\"127.0.0.1:1\"]\n[[rule]]\npath = \"{path}\"\nrefuse = true\n"
+        );
+        write(folder, &[("policy.toml", &text)]);
+        tiergate(folder, &["check", "policy.toml"])
+    };
+    let (secret, plain) = (policy("/hooks/${file:key}"), policy("/hooks/{a,b}"));
+    assert!(secret.contains("is a valid policy") && !secret.contains("braces"), "{secret}");
+    assert!(plain.contains("braces stand for themselves"), "{plain}");
+}
+
 /// Where it would be shown, and a file that is named by a secret would be.
 #[test]
 fn secrets_stand_only_where_they_are_not_shown() {

@@ -15,6 +15,9 @@ pub(super) fn document<'t>(sources: &'t Sources, file: &Rc<File>) -> DeTable<'t>
         for fault in syntax {
             let span = fault.span().unwrap_or_default();
             let at = source.begin + span.start;
+            // Where something is missing, there is what stands in its place.
+            let rest = source.text.get(span.start..).unwrap_or_default();
+            let len = span.len().max(rest.chars().next().map_or(0, char::len_utf8));
             match (fault.message().trim(), source.text.get(span.clone())) {
                 ("duplicate key", Some(key)) => {
                     let key = shortened(key);
@@ -23,7 +26,13 @@ pub(super) fn document<'t>(sources: &'t Sources, file: &Rc<File>) -> DeTable<'t>
                 }
                 (message, _) => {
                     let (key, word) = around(&source.text, span.start);
-                    Place::of(file, key, at).fault(no_toml(message, &word));
+                    let message = match rest.get(..len).and_then(unseen).map(u32::from) {
+                        Some(letter) => format!(
+                            "{message}: there is U+{letter:04X}, which looks like a blank or like nothing; write it anew with plain blanks"
+                        ),
+                        None => no_toml(message, &word),
+                    };
+                    Place::of(file, key, at).fault(message);
                 }
             }
         }
@@ -53,6 +62,13 @@ fn no_toml(message: &str, word: &str) -> String {
         }
         _ => format!("{message}, got `{}`", shortened(word)),
     }
+}
+
+/// The first character that is not to be seen, or looks like a blank and is none.
+fn unseen(text: &str) -> Option<char> {
+    let is_plain = |it: char| matches!(it, ' ' | '\t' | '\n' | '\r');
+    let is_nothing = |it: char| matches!(it, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+    text.chars().find(|&it| !is_plain(it) && (it.is_whitespace() || is_nothing(it)))
 }
 
 /// The key of whose value a byte is, as the line has it, and the word around that byte.
@@ -187,4 +203,30 @@ fn moved(value: Spanned<DeValue<'_>>, begin: usize) -> Spanned<DeValue<'_>> {
         plain => plain,
     };
     Spanned::new(span.start + begin..span.end + begin, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::parse;
+
+    #[test]
+    fn what_is_not_seen_in_a_key_is_named() {
+        for (line, place) in [
+            ("n\u{a0}ame = \"x\"", "U+00A0"),
+            ("name\u{a0}= \"x\"", "U+00A0"),
+            ("\u{a0}name = \"x\"", "U+00A0"),
+            ("na\u{200b}me = \"x\"", "U+200B"),
+            ("name =\u{a0}\"x\"", "U+00A0"),
+            ("weight = 2\u{a0}", "U+00A0"),
+            ("näme = \"\u{a0}\"", ""),
+        ] {
+            let text = format!("[origin]\nservers = [\"a:1\"]\n[[class]]\n{line}\n");
+            let said = parse(&text, "p.toml").expect_err("no TOML").to_string();
+            eprintln!("{said}");
+            let first = said.lines().next().unwrap_or_default();
+            assert!(first.starts_with("p.toml:4:"), "{line:?}: {said}");
+            assert_eq!(first.contains("there is U+"), !place.is_empty(), "{line:?}: {said}");
+            assert!(first.contains(place), "{line:?}: {said}");
+        }
+    }
 }

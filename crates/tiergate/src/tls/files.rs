@@ -9,6 +9,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{Error as RustlsError, InconsistentKeys};
 use std::io::{ErrorKind, Read};
 use std::path::Path;
+use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
 
 /// Loads a certificate chain and its key, and checks that they belong together.
 pub(super) fn load(
@@ -34,6 +35,11 @@ pub(super) fn load(
             );
             Err(TlsError::of(key_file, what))
         }
+        Err(_) if is_of_old_version(&certified) => {
+            let what = "the first certificate is of version 1 of X.509, and TLS needs one of version 3: have it made anew with the server's names in it \
+                        (subjectAltName), as `openssl req -x509 -addext subjectAltName=DNS:…` does";
+            Err(TlsError::of(chain_file, what))
+        }
         Err(error) => {
             let what = format!(
                 "the first certificate cannot be used ({error}); the server's own comes first, \
@@ -42,6 +48,12 @@ pub(super) fn load(
             Err(TlsError::of(chain_file, what))
         }
     }
+}
+
+/// Whether the server's certificate is of a version before the one that has names (RFC 5280 §4.1.2.1).
+fn is_of_old_version(certified: &CertifiedKey) -> bool {
+    let parsed = certified.cert.first().and_then(|it| X509Certificate::from_der(it).ok());
+    parsed.is_some_and(|(_, it)| it.version() != X509Version::V3)
 }
 
 /// The bytes of a file.
@@ -118,4 +130,42 @@ fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
 fn is_encrypted(text: &[u8]) -> bool {
     let contains = |words: &[u8]| memchr::memmem::find(text, words).is_some();
     contains(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") || contains(b"Proc-Type: 4,ENCRYPTED")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::crypto::aws_lc_rs;
+    use std::fs;
+
+    /// Of version 1, as `openssl x509 -req -signkey` makes them without extensions; used nowhere else.
+    const OF_VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBHTCBxQIURqC9cd2XNpa+3cLSzPnF3snl6V0wCgYIKoZIzj0EAwIwETEPMA0G
+A1UEAwwGYS50ZXN0MCAXDTI2MTEyOTE5NDEzMFoYDzIxMDkwMTE4MTk0MTMwWjAR
+MQ8wDQYDVQQDDAZhLnRlc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAARFmM2r
+ORwIE28veVRkVmXDKwv4EsEbh/D/gi7ZWSzBMLbby73MdZO9Yxt1ctgWpYJ+FF09
+Ey1YwLyTaoLKchV4MAoGCCqGSM49BAMCA0cAMEQCIDQlB962FQDaxFsTq9wkKYh6
+Fhq9es1Xf/WTVVMYGUovAiBq+53+0UhKrS3pdKdm0LkTmv50vuYgfrtxdIYy3yZD
+Lg==
+-----END CERTIFICATE-----
+";
+    const ITS_KEY: &str = "\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgVKvCRdEI45Do8s1D
+AoQGGeBKhpE3yLMzn6Lxo7oKVAqhRANCAARFmM2rORwIE28veVRkVmXDKwv4EsEb
+h/D/gi7ZWSzBMLbby73MdZO9Yxt1ctgWpYJ+FF09Ey1YwLyTaoLKchV4
+-----END PRIVATE KEY-----
+";
+
+    #[test]
+    fn a_certificate_of_version_1_is_called_so() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [chain, key] = ["v1.pem", "v1.key"].map(|name| folder.path().join(name));
+        fs::write(&chain, OF_VERSION_1).expect("our own folder");
+        fs::write(&key, ITS_KEY).expect("our own folder");
+        let fault = load(&chain, &key, &aws_lc_rs::default_provider()).expect_err("of version 1");
+        let said = fault.to_string();
+        assert!(said.contains("v1.pem: the first certificate is of version 1 of X.509"), "{said}");
+    }
 }

@@ -3,13 +3,16 @@
 use super::key::{FILE_LEN_MAX, Key};
 use crate::secrets::{self, NamedFile};
 use data_encoding::BASE64URL_NOPAD;
-use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, KeyOperations, PublicKeyUse};
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::Deserialize;
 use serde_json::Value;
 
 /// Most keys of a set, those that are left out too.
 const KEYS_MAX: usize = 64;
+
+/// Most keys of which an error says why they are left out.
+const REASONS_MAX: usize = 4;
 
 /// Longest name of a key.
 const KID_LEN_MAX: usize = 256;
@@ -36,7 +39,7 @@ pub(super) fn read(file: &NamedFile, warnings: &mut Vec<String>) -> Result<Vec<K
     if set.keys.len() > KEYS_MAX {
         return Err(format!("{shown} must have at most {KEYS_MAX} keys, got {}", set.keys.len()));
     }
-    let mut keys = Vec::new();
+    let (mut keys, mut reasons) = (Vec::new(), Vec::new());
     for (number, value) in (1..).zip(set.keys) {
         // `d` is the private part of all kinds but `oct` (RFC 7518 §6, RFC 8037 §2).
         if value.get("d").is_some() {
@@ -46,16 +49,26 @@ pub(super) fn read(file: &NamedFile, warnings: &mut Vec<String>) -> Result<Vec<K
         }
         match key(value) {
             Ok(key) => keys.push(key),
-            Err(why) => warnings.push(format!("{shown}: keys[{number}] is left out: {why}")),
+            Err(why) => {
+                warnings.push(format!("{shown}: keys[{number}] is left out: {why}"));
+                reasons.push(format!("keys[{number}]: {why}"));
+            }
         }
     }
     if keys.iter().any(|key| key.public().is_none()) {
         readers.warn(file, warnings);
     }
-    match keys.is_empty() {
-        true => Err(format!("{shown} has no key that can verify tokens")),
-        false => Ok(keys),
+    if !keys.is_empty() {
+        return Ok(keys);
     }
+    let more = reasons.len().saturating_sub(REASONS_MAX);
+    reasons.truncate(REASONS_MAX);
+    let why = match reasons.is_empty() {
+        true => ", and none at all".to_owned(),
+        false => format!(": {}", reasons.join("; ")),
+    };
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    Err(format!("{shown} has no key that can verify tokens{why}{more}"))
 }
 
 fn key(value: Value) -> Result<Key, &'static str> {
@@ -72,7 +85,14 @@ fn key(value: Value) -> Result<Key, &'static str> {
         _ => {
             let key = DecodingKey::from_jwk(&jwk)
                 .map_err(|_| "it is no key of RSA, P-256, P-384 or Ed25519")?;
-            Key::of_public(key)?
+            match (&jwk.algorithm, Key::of_public(key)) {
+                (AlgorithmParameters::EllipticCurve(it), Err(_))
+                    if matches!(it.curve, EllipticCurve::P256 | EllipticCurve::P384) =>
+                {
+                    return Err("its x and y are no point of its curve");
+                }
+                (_, key) => key?,
+            }
         }
     };
     if let Some(named) = common.key_algorithm {
