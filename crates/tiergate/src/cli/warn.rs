@@ -4,6 +4,7 @@
 mod bounds;
 mod matching;
 mod naming;
+mod no_effect;
 mod redirects;
 mod unseen;
 
@@ -46,6 +47,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
         is_meant && policy.redaction.redacted(it) != *it
     };
     warnings.extend(unseen::unseen(policy).into_iter().filter(|it| !is_of_secret(it)));
+    warnings.extend(no_effect::no_effect(policy));
     warnings.extend(redirects::loops(policy));
     warnings.extend(bounds::bounds(policy));
     warnings.extend(without_subject(policy));

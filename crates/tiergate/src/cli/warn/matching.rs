@@ -53,7 +53,10 @@ pub(super) fn never_matches(rule: &Rule, policy: &Policy) -> Option<String> {
 pub(super) const NOT_OURS: &str = "behind the PROXY protocol, packets are the proxy's";
 
 /// The listeners whose requests a rule may match.
-fn listeners<'p>(rule: &'p Rule, policy: &'p Policy) -> impl Iterator<Item = &'p Listener> {
+pub(super) fn listeners<'p>(
+    rule: &'p Rule,
+    policy: &'p Policy,
+) -> impl Iterator<Item = &'p Listener> {
     let named = move |place: u64| {
         let mut asked = rule.conditions.iter().filter(|one| *one.part() == Part::Listener);
         asked.all(|one| one.any_of().iter().any(|any| any.matches(Value::Number(place))))
