@@ -5,10 +5,11 @@ mod address;
 mod holder;
 mod log_file;
 mod own_server;
+pub(crate) mod subject;
 mod unix_servers;
 
 use crate::config::meant::{Listener, Policy};
-use crate::config::{Errors, Fault, Sources, Step, place_of};
+use crate::config::{Errors, Fault, Sources, place_of};
 use crate::kernel;
 use crate::origin::pools::OriginFault;
 use crate::tls;
@@ -20,53 +21,8 @@ pub(crate) use log_file::cannot_log;
 use log_file::unwritable;
 use own_server::own_servers;
 use std::path::Path;
-
-/// What of a policy cannot be opened. The numbers are places in the policy's lists, from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Subject {
-    /// The certificates and keys of a listener.
-    ListenerTls(usize),
-    /// The files for TLS to the servers of the default pool.
-    OriginTls,
-    /// The same of another pool.
-    PoolTls(usize),
-    /// A server of a pool; pool 0 is the default one, the others are behind it.
-    Server {
-        /// The pool.
-        pool: usize,
-        /// Which of its servers.
-        number: usize,
-    },
-    /// The address of a listener.
-    Listener(usize),
-    /// The address of metrics and status.
-    Admin,
-    /// The file of the access log.
-    AccessLog,
-}
-
-impl Subject {
-    /// The keys that lead to it.
-    fn steps(self) -> Vec<Step> {
-        let of = |list, index, key| vec![Step::Key(list), Step::Element(index), Step::Key(key)];
-        match self {
-            Subject::ListenerTls(index) => of("listener", index, "tls"),
-            Subject::OriginTls => vec![Step::Key("origin"), Step::Key("tls")],
-            Subject::PoolTls(index) => of("pool", index, "tls"),
-            Subject::Server { pool, number } => {
-                let mut steps = match pool.checked_sub(1) {
-                    None => vec![Step::Key("origin"), Step::Key("servers")],
-                    Some(index) => of("pool", index, "servers"),
-                };
-                steps.push(Step::Element(number));
-                steps
-            }
-            Subject::Listener(index) => of("listener", index, "address"),
-            Subject::Admin => vec![Step::Key("admin")],
-            Subject::AccessLog => vec![Step::Key("access_log"), Step::Key("path")],
-        }
-    }
-}
+pub(crate) use subject::Subject;
+use subject::pool_tls;
 
 /// What is said of a policy that cannot be put in force because of one thing in it; without file and line if it is of no file.
 pub(crate) fn wrong(sources: &Sources, what: Subject, message: String) -> String {
@@ -141,11 +97,6 @@ pub(crate) fn look(policy: &Policy) -> (Vec<Fault>, Vec<String>) {
     warnings.extend(policy.kernel.iter().flat_map(kernel::carried_words));
     faults.extend(program::faults(policy, None));
     (faults, warnings)
-}
-
-/// The files for TLS to servers; `index`: 0 is the default pool, the others are behind it.
-pub(crate) fn pool_tls(index: usize) -> Subject {
-    index.checked_sub(1).map_or(Subject::OriginTls, Subject::PoolTls)
 }
 
 /// What is to be said of the addresses at which this user's gateway listens on this machine.

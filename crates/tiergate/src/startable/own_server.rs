@@ -1,6 +1,6 @@
 //! Servers that are the gateway itself by an address that only this machine knows to be its own: where a listener has all addresses.
 
-use super::Subject;
+use super::subject::Subject;
 use crate::config::meant::{Listener, Policy};
 use crate::config::server::Server;
 use std::net::{IpAddr, SocketAddr};

@@ -3,7 +3,7 @@
 
 use super::files;
 use crate::config::meant::{OriginTls, Policy, Tls};
-use crate::startable::{Subject, pool_tls};
+use crate::startable::subject::{Subject, pool_tls};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use x509_parser::prelude::{FromDer, Validity, X509Certificate};
