@@ -294,7 +294,10 @@ impl Gateway {
             let limit = &status["limit"];
             let mut servers = status["origin"].as_array().expect("a list").iter();
             let idle = servers.all(|server| server["outstanding"] == 0);
-            idle && limit["running"] == 0 && limit["waiting"] == 0
+            // A request at a server that a reload has taken away is in service, and holds no slot.
+            let mut classes = status["classes"].as_array().expect("a list").iter();
+            let ended = classes.all(|class| class["in_service"] == 0);
+            idle && ended && limit["running"] == 0 && limit["waiting"] == 0
         });
         let status = self.status();
         for class in status["classes"].as_array().expect("a list") {
