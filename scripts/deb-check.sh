@@ -133,7 +133,7 @@ inside systemctl stop tiergate
 inside systemctl start tiergate || fail "it does not start again"
 step "an upgrade in place (SIGUSR2): systemd follows the successor"
 before=$(pid)
-inside systemctl kill --signal=SIGUSR2 --kill-whom=main tiergate
+inside systemctl kill --signal=SIGUSR2 --kill-who=main tiergate
 until_inside "the successor" sh -c "test \$(systemctl show -P MainPID tiergate) -ne $before"
 until_inside "the successor answers" curl -sf http://127.0.0.1:8080/
 inside systemctl is-active --quiet tiergate || fail "it does not run after the upgrade"

@@ -13,9 +13,14 @@ pub(crate) fn of(url: &[u8]) -> Range<usize> {
     let scheme = url.iter().position(|byte| !is_of_scheme(byte));
     let scheme = scheme.filter(|at| url[*at] == b':').map_or(0, |at| at + 1);
     let slashes = url[scheme..].iter().take_while(|it| is_slash(it)).count();
-    // After one slash without a scheme, and after a scheme alone, there is a path.
+    // After one slash without a scheme there is a path.
     if slashes < if scheme == 0 { 2 } else { 1 } {
-        return 0..0;
+        let at = url.iter().position(|byte| *byte == b'@').unwrap_or_default();
+        let is_mail = url[..scheme].eq_ignore_ascii_case(b"mailto:");
+        let before = &url[..at];
+        // A name and a password alone, or behind a scheme that forgot its slashes.
+        let is_pair = before.contains(&b':') && !before.iter().any(is_slash) && !is_mail;
+        return if is_pair { 0..at + 1 } else { 0..0 };
     }
     let begin = scheme + slashes;
     let authority = url[begin..].split(is_slash).next().unwrap_or_default();
@@ -50,6 +55,10 @@ mod tests {
             ("http:///bob:hush@app/", "http:///(masked)@app/"),
             ("http:\\\\bob:hush@app", "http:\\\\(masked)@app"),
             ("//bob:hush@app/", "//(masked)@app/"),
+            ("bob:hush@app:80", "(masked)@app:80"),
+            ("http:bob:hush@app/", "(masked)@app/"),
+            ("mailto:a@b.c", "mailto:a@b.c"),
+            ("app:80/a@b", "app:80/a@b"),
             ("http://bob@app/", "http://bob@app/"),
             ("http://app/a:b@c", "http://app/a:b@c"),
             ("/@a:b/c@d", "/@a:b/c@d"),

@@ -318,7 +318,10 @@ fn a_process_that_has_a_successor_leaves_policies_and_upgrades_to_it() {
     eventually("it says who does it", || gateway.log().contains("send it to that"));
     let other = Policy { tables: "[[class]]\nname = \"other\"\n".to_owned(), ..policy };
     gateway.write_policy(&other.text(&[gateway.address], gateway.admin));
-    eventually("the successor has read it", || gateway.log().contains("configuration reloaded"));
+    let reloads = || gateway.log().matches("configuration reloaded").count();
+    eventually("the successor has read it", || reloads() == 1);
+    send(process, Signal::HUP);
+    eventually("it is passed on", || reloads() == 2);
     assert!(!has_gone(process), "it still has a request");
     assert_eq!(client.answer().status, 200);
     eventually("the former has gone", || has_gone(process));

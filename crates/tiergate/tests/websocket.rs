@@ -130,7 +130,7 @@ fn a_websocket_over_http2_reaches_an_origin_over_http1() {
 #[test]
 fn rules_see_that_a_websocket_is_asked_for_over_http2() {
     let origin = origin(agreeing);
-    let tables = "[[class]]\nname = \"rest\"\n[[class]]\nname = \"live\"\n[[rule]]\nheader.upgrade = \"websocket\"\nclass = \"live\"\n[[rule]]\nclass = \"rest\"";
+    let tables = "[[class]]\nname = \"rest\"\n[[class]]\nname = \"live\"\n[[rule]]\nheader.upgrade = \"websocket\"\nheader.connection = \"*Upgrade*\"\nclass = \"live\"\n[[rule]]\nclass = \"rest\"";
     let policy = Policy { tables: tables.to_owned(), ..Policy::of(&[origin.server()]) };
     let gateway = Gateway::start(&policy);
     run(talk(&gateway, b"hello"));

@@ -44,7 +44,9 @@ impl LogFields<'_> {
 
     /// The same, or the value of a field that a program behind CGI takes for it.
     fn value_alike(&self, name: &[u8]) -> &[u8] {
-        let alike = || self.fields.iter().find(|field| is_alike(field.name, name));
+        let alike = || {
+            self.fields.iter().find(|field| is_alike(field.name, name) && !field.value.is_empty())
+        };
         match self.value(name) {
             b"" => alike().map_or(&b""[..], |field| field.value),
             value => value,

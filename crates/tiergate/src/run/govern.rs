@@ -13,7 +13,11 @@ use crate::sensors::{self, Sensors};
 use crate::shared::{Config, Shared};
 use crate::ticks;
 use crate::workers::Set;
+use rustix::process::{
+    Pid, PidfdFlags, Signal as System, kill_process, pidfd_open, pidfd_send_signal,
+};
 use sd_notify::NotifyState;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tiergate_core::sense::Reading;
@@ -341,6 +345,8 @@ pub(super) struct Signals {
     is_to_upgrade: bool,
     /// The access log was opened anew while something else was done.
     has_reopened: bool,
+    /// The process that has succeeded this one, if the kernel has descriptors of processes.
+    successor: Option<OwnedFd>,
 }
 
 impl Signals {
@@ -349,7 +355,6 @@ impl Signals {
     /// # Errors
     /// What the system says.
     pub(super) fn new() -> std::io::Result<Self> {
-        use rustix::process::Signal as System;
         use tokio::signal::unix::{SignalKind, signal};
         let file_size = SignalKind::from_raw(System::XFSZ.as_raw());
         Ok(Signals {
@@ -362,6 +367,7 @@ impl Signals {
             is_to_reload: false,
             is_to_upgrade: false,
             has_reopened: false,
+            successor: None,
         })
     }
 
@@ -383,12 +389,19 @@ impl Signals {
         }
     }
 
-    /// The next signal to end of a process that is on its way out. Of the others, only the access log is opened anew.
+    /// The next signal to end of a process that is on its way out. The access log is opened anew; what else a successor can do is passed on to it.
     async fn end_of_leaving(&mut self, shared: &Shared) {
         loop {
             match self.next().await {
                 Signal::End => return,
-                Signal::Reopen => reopen_log(shared),
+                Signal::Reopen => {
+                    reopen_log(shared);
+                    self.tell_successor(System::USR1);
+                }
+                Signal::Reload if self.tell_successor(System::HUP) => {
+                    reopen_log(shared);
+                    tracing::info!("SIGHUP is passed on to the successor");
+                }
                 Signal::Reload => {
                     reopen_log(shared);
                     tracing::warn!(
@@ -406,15 +419,20 @@ impl Signals {
     }
 
     /// Has a successor do what was asked of this process while that started: it may have read the files before they changed.
-    fn pass_on(&self, successor: u32) {
+    fn pass_on(&mut self, successor: u32) {
+        let Some(successor) = Pid::from_raw(successor.cast_signed()) else { return };
+        self.successor = pidfd_open(successor, PidfdFlags::empty()).ok();
         let signal = match (self.is_to_reload, self.has_reopened) {
-            (true, _) => rustix::process::Signal::HUP,
-            (false, true) => rustix::process::Signal::USR1,
+            (true, _) => System::HUP,
+            (false, true) => System::USR1,
             (false, false) => return,
         };
-        if let Some(successor) = rustix::process::Pid::from_raw(successor.cast_signed()) {
-            let _ = rustix::process::kill_process(successor, signal);
-        }
+        let _ = kill_process(successor, signal);
+    }
+
+    /// Sends the successor a signal. Whether there is one, and it lives.
+    fn tell_successor(&self, signal: System) -> bool {
+        self.successor.as_ref().is_some_and(|it| pidfd_send_signal(it, signal).is_ok())
     }
 
     async fn next(&mut self) -> Signal {

@@ -69,6 +69,7 @@ where
     open_files::bound_connections(&mut policy);
     say(&policy);
     let mut passed_on = PassedOn::take();
+    let no_successor = starter::why_no_successor(passed_on.predecessor.is_some());
     // What systemd passes on is its own matter.
     if passed_on.predecessor.is_some() {
         let kept = kept::handed_over(&mut policy, &passed_on.listeners);
@@ -126,6 +127,7 @@ where
         generation: watch::Sender::new(1),
         predecessor: passed_on.predecessor,
         program,
+        no_successor,
     });
     let mut threads = threads.into_iter();
     let first = threads.next().expect("there is at least one thread");
@@ -159,16 +161,22 @@ where
     if let Some(tracer) = &shared.config.load().tracer {
         tracer.flush(LOG_PATIENCE);
     }
-    if let Some(log) = &*shared.log.load()
-        && !log.flush(LOG_PATIENCE)
-    {
+    if let Some(log) = &*shared.log.load() {
+        let is_whole = log.flush(LOG_PATIENCE);
         // Those that were dropped before are counted in the metrics, which end with the process.
         let dropped = shared.counters.access_log.dropped.total();
-        tracing::warn!(
-            lines = log.waiting(),
-            dropped,
-            "the end of the access log is lost: it could not be written within {LOG_PATIENCE:?}"
-        );
+        if !is_whole {
+            tracing::warn!(
+                lines = log.waiting(),
+                dropped,
+                "the end of the access log is lost: it could not be written within {LOG_PATIENCE:?}"
+            );
+        } else if dropped > 0 {
+            tracing::warn!(
+                dropped,
+                "lines of the access log were dropped: it was not written as fast as they came"
+            );
+        }
     }
     // It waits for no file that a reload still reads.
     runtime.shutdown_background();

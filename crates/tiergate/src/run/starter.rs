@@ -9,7 +9,7 @@ use std::path::Path;
 /// The number of the machine's own namespace of processes. Source: `PROC_PID_INIT_INO` in Linux, `include/linux/proc_ns.h`.
 const NAMESPACE_OF_THE_MACHINE: &str = "pid:[4026531836]";
 
-/// Why a successor would not live. `is_successor`: this process is one itself, so that what started the first has let one live.
+/// Why a successor would not live. To be asked at the start: later, whoever started it may have gone, and left it to the first process. `is_successor`: this process is one itself, so that what started the first has let one live.
 pub(super) fn why_no_successor(is_successor: bool) -> Option<&'static str> {
     Starter::of_this_process(is_successor).why_no_successor()
 }
@@ -35,7 +35,8 @@ impl Starter {
     fn of_this_process(is_successor: bool) -> Self {
         let is_set = |name| std::env::var_os(name).is_some();
         let namespace = std::fs::read_link("/proc/self/ns/pid");
-        let is_child_of_first = std::os::unix::process::parent_id() == 1;
+        // Where several containers share their processes, the first is outside: its number is 0.
+        let is_child_of_first = std::os::unix::process::parent_id() <= 1;
         // What a unit's process starts inherits INVOCATION_ID: a shell in a terminal, a job of a CI runner.
         let is_main = match std::env::var("SYSTEMD_EXEC_PID") {
             Ok(number) => number.parse() == Ok(std::process::id()),

@@ -6,10 +6,10 @@
 //! had been asked.
 
 use super::process::Process;
-use super::starter;
 use crate::workers::SUCCESSOR;
 use anyhow::{Context, bail};
 use command_fds::{CommandFdExt, FdMapping};
+use rustix::process::{Pid, Signal, kill_process};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -76,7 +76,7 @@ pub(super) async fn hand_over(
             "the policy has workers, which the successor would start beside those of this process: restart it instead"
         );
     }
-    if let Some(why) = starter::why_no_successor(process.predecessor.is_some()) {
+    if let Some(why) = process.no_successor {
         bail!(why);
     }
     let mut passed: Vec<OwnedFd> = process.listeners.lock().expect("no panic").copies()?;
@@ -108,6 +108,11 @@ pub(super) async fn hand_over(
     let number = successor.id().unwrap_or_default();
     let mut said = [0; SERVES.len()];
     let why = tokio::select! {
+        biased;
+        () = end => {
+            leave(&mut successor, process).await;
+            return Ok(None);
+        }
         read = ours.recv(&mut said) => match read {
             Ok(_) if said == SERVES => return Ok(Some(number)),
             _ => "it did not say that it serves".to_owned(),
@@ -116,14 +121,23 @@ pub(super) async fn hand_over(
             Ok(status) => bail!("the successor ended before it served: {status}; its messages say why"),
             Err(fault) => fault.to_string(),
         },
-        () = end => {
-            let _ = successor.start_kill();
-            return Ok(None);
-        }
         () = tokio::time::sleep(PATIENCE) => format!("it does not serve after {PATIENCE:?}"),
     };
     let _ = successor.start_kill();
     bail!("the successor was ended: {why}")
+}
+
+/// Has a successor end that has not said that it serves: it may have clients all the same. This process goes on with its own until then.
+async fn leave(successor: &mut tokio::process::Child, process: &Process) {
+    let number = successor.id().and_then(|it| Pid::from_raw(it.cast_signed()));
+    if let Some(number) = number {
+        let _ = kill_process(number, Signal::TERM);
+    }
+    // As long again is for this process' own.
+    let longest = process.shared.config.load().policy.timeouts.drain / 2;
+    if tokio::time::timeout(longest, successor.wait()).await.is_err() {
+        let _ = successor.start_kill();
+    }
 }
 
 /// This program, as it was called: another file may take its place later, or a link lead to another. `None`: it cannot be told. To be asked

@@ -6,6 +6,7 @@ use socket2::{Domain, Socket, Type};
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 /// What is to be said of an address beforehand.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,9 @@ pub(super) enum Verdict {
     /// A start may fail: that depends on who starts it.
     Warning(String),
 }
+
+/// How long after an address was taken by something unknown it is tried again.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// Why an address cannot be listened on, and what to do about it.
 pub(crate) fn cannot_listen(address: SocketAddr, protocol: Protocol, fault: &Error) -> String {
@@ -84,9 +88,12 @@ pub(super) fn judge(wanted: Wanted, policy: Option<&Path>) -> Option<Verdict> {
     let fault = bind(wanted).err()?;
     if fault.kind() == ErrorKind::AddrInUse {
         let holder = Holder::of(address, protocol);
-        // What had it may have let go of it meanwhile.
-        if holder == Holder::Silent && bind(wanted).is_ok() {
-            return None;
+        // What had it may have let go of it meanwhile, as a gateway that is being restarted does.
+        if !matches!(holder, Holder::Process { .. }) {
+            std::thread::sleep(AGAIN);
+            if bind(wanted).is_ok() {
+                return None;
+            }
         }
         let said = || words(address, protocol, &fault, &holder);
         return match (holder.kind(policy), &holder) {

@@ -37,6 +37,8 @@ const LISTENS: &str = "0A";
 const SYSTEMD: &str = "systemd";
 /// What the names of the gateway's programs begin with, whatever this one is called.
 const GATEWAY: &str = "tiergate";
+/// Its laboratory.
+const LAB: &str = "tiergate-lab";
 
 impl Holder {
     /// What has an address; of several, one that is no gateway. Reads the descriptors of all processes of this user: for a fault, not for a request.
@@ -52,14 +54,22 @@ impl Holder {
         if found.is_empty() && tables.iter().all(Result::is_ok) {
             return Holder::Silent;
         }
-        let sockets: Vec<String> =
-            found.iter().map(|(inode, _)| format!("socket:[{inode}]")).collect();
-        let holders = processes()
-            .filter(|number| has_one(*number, &sockets))
-            .map(|number| Holder::Process { name: name(number).unwrap_or_default(), number });
-        // Of several, who keeps it from a gateway.
+        let mut all = Vec::new();
+        for (inode, _) in &found {
+            let socket = [format!("socket:[{inode}]")];
+            let holders = processes()
+                .filter(|number| has_one(*number, &socket))
+                .map(|number| Holder::Process { name: name(number).unwrap_or_default(), number });
+            // Who passed a socket on to a gateway may have kept it.
+            let is_gateway = |it: &Holder| {
+                let kind = it.kind(None);
+                (matches!(kind, HolderKind::MayBeGateway | HolderKind::OtherGateway), kind)
+            };
+            all.extend(holders.max_by_key(is_gateway));
+        }
+        // Of several sockets, the one that keeps the address from a gateway.
         let user = found.first().and_then(|(_, user)| *user);
-        holders.min_by_key(|it| it.kind(None)).unwrap_or(Holder::Unknown(user))
+        all.into_iter().min_by_key(|it| it.kind(None)).unwrap_or(Holder::Unknown(user))
     }
 
     /// What kind of program it is, where that policy is to be loaded.
@@ -69,7 +79,7 @@ impl Holder {
             Holder::Silent => HolderKind::Other,
             Holder::Process { name, .. } if name == SYSTEMD => HolderKind::Systemd,
             Holder::Process { number, .. } if *number == own => HolderKind::MayBeGateway,
-            Holder::Process { number, name } if is_gateway(name) => match policy {
+            Holder::Process { number, name } if is_gateway(*number, name) => match policy {
                 Some(policy) if !may_have(*number, policy) => HolderKind::OtherGateway,
                 _ => HolderKind::MayBeGateway,
             },
@@ -82,21 +92,28 @@ impl Holder {
                     let of = fs::metadata(format!("/proc/{number}")).ok().map(|it| it.uid());
                     user.is_none_or(|user| of == Some(user))
                 };
-                let mut gateways = processes().filter(|number| {
-                    *number != own && name(*number).is_some_and(|it| is_gateway(&it))
+                let gateways = processes().filter(|number| {
+                    *number != own && name(*number).is_some_and(|it| is_gateway(*number, &it))
                 });
-                match gateways.any(is_theirs) {
+                let theirs: Vec<u32> = gateways.filter(|it| is_theirs(*it)).collect();
+                let has_policy = |it: &u32| policy.is_none_or(|policy| may_have(*it, policy));
+                match theirs.iter().any(has_policy) {
                     true => HolderKind::MayBeGateway,
-                    false => HolderKind::Other,
+                    false if theirs.is_empty() => HolderKind::Other,
+                    false => HolderKind::OtherGateway,
                 }
             }
         }
     }
 }
 
-/// Whether a program of that name is a gateway.
-fn is_gateway(program: &str) -> bool {
-    program.starts_with(GATEWAY) || name(std::process::id()).is_some_and(|own| own == program)
+/// Whether a process is a gateway, by the name of its program or by the file of it.
+fn is_gateway(number: u32, program: &str) -> bool {
+    let file = fs::read_link(format!("/proc/{number}/exe")).ok();
+    let file = file.as_ref().and_then(|it| it.file_name()?.to_str()).unwrap_or_default();
+    let own = name(std::process::id());
+    let is_named = |it: &str| it.starts_with(GATEWAY) && !it.starts_with(LAB);
+    is_named(program) || is_named(file) || own.is_some_and(|own| own == program)
 }
 
 /// Whether a gateway may have been started with that policy: by its arguments.
@@ -260,7 +277,10 @@ mod tests {
         assert_eq!(holder.kind(Some(&other)), HolderKind::OtherGateway);
         assert_eq!(holder.kind(Some(Path::new("/nowhere"))), HolderKind::OtherGateway);
         assert_eq!(holder.kind(None), HolderKind::MayBeGateway);
-        let others = Holder::Process { name: "nginx".to_owned(), number };
+        // By another name it is known by its file.
+        let renamed = Holder::Process { name: "tg".to_owned(), number };
+        assert_eq!(renamed.kind(Some(&own)), HolderKind::MayBeGateway);
+        let others = Holder::Process { name: "nginx".to_owned(), number: 1 };
         assert_eq!(others.kind(Some(&own)), HolderKind::Other);
     }
 

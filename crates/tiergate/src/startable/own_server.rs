@@ -1,15 +1,17 @@
 //! Servers that are the gateway itself by an address that only this machine knows to be its own: where a listener has all addresses.
 
 use super::subject::Subject;
-use crate::config::meant::{Listener, Policy};
-use crate::config::server::Server;
+use crate::config::meant::Policy;
+use crate::config::server::{Server, short_address};
 use std::net::{IpAddr, SocketAddr};
 use tiergate_kernel::local_addresses;
 
 /// What is to be said of each such server. Names are not looked up.
 pub(super) fn own_servers(policy: &Policy) -> Vec<(Subject, String)> {
-    let is_of_all = |it: &&Listener| it.address.ip().is_unspecified();
-    let listeners: Vec<&Listener> = policy.listeners.iter().filter(is_of_all).collect();
+    let of_all = policy.listeners.iter().map(|it| (it.address, it.only_v6));
+    let of_all = of_all.chain(policy.admin.map(|it| (it, false)));
+    let listeners: Vec<(SocketAddr, bool)> =
+        of_all.filter(|(it, _)| it.ip().to_canonical().is_unspecified()).collect();
     if listeners.is_empty() {
         return Vec::new();
     }
@@ -18,12 +20,17 @@ pub(super) fn own_servers(policy: &Policy) -> Vec<(Subject, String)> {
     for (pool, origin) in std::iter::once(&policy.origin).chain(&policy.pools).enumerate() {
         for (number, server) in origin.servers.iter().enumerate() {
             let Server::Tcp(host, port) = server else { continue };
-            let Ok(ip) = host.parse::<IpAddr>() else { continue };
-            let comes_back = |it: &&&Listener| takes(it, SocketAddr::new(ip, *port), &own);
-            if let Some(listener) = listeners.iter().find(comes_back) {
+            let short = || short_address(host).map(IpAddr::V4);
+            let Some(ip) = host.parse().ok().or_else(short) else { continue };
+            // Those are found without a look at the machine.
+            if ip.to_canonical().is_loopback() {
+                continue;
+            }
+            let comes_back =
+                |it: &&(SocketAddr, bool)| takes(**it, SocketAddr::new(ip, *port), &own);
+            if let Some((listener, _)) = listeners.iter().find(comes_back) {
                 let message = format!(
-                    "is this gateway itself, which listens on {}: each request would come back to it; name the web server's address",
-                    listener.address
+                    "is this gateway itself, which listens on {listener}: each request would come back to it; name the web server's address"
                 );
                 found.push((Subject::Server { pool, number }, message));
             }
@@ -33,12 +40,11 @@ pub(super) fn own_servers(policy: &Policy) -> Vec<(Subject, String)> {
 }
 
 /// Whether a listener at all addresses takes connections to that one, of which those in `own` are this machine's.
-fn takes(listener: &Listener, server: SocketAddr, own: &[IpAddr]) -> bool {
-    let ip = server.ip().to_canonical();
+fn takes((listener, only_v6): (SocketAddr, bool), server: SocketAddr, own: &[IpAddr]) -> bool {
+    let (all, ip) = (listener.ip().to_canonical(), server.ip().to_canonical());
     // A listener of all addresses of IPv6 may have those of IPv4, too.
-    let is_of_kind = listener.address.is_ipv4() == ip.is_ipv4()
-        || listener.address.is_ipv6() && !listener.only_v6;
-    listener.address.port() == server.port() && is_of_kind && own.contains(&ip)
+    let is_of_kind = all.is_ipv4() == ip.is_ipv4() || all.is_ipv6() && !only_v6;
+    listener.port() == server.port() && is_of_kind && own.contains(&ip)
 }
 
 #[cfg(test)]
@@ -62,6 +68,12 @@ mod tests {
         assert_eq!(count(all, &origin(8081)), 0);
         assert_eq!(count(all, "[origin]\nservers = [\"192.0.2.7:8080\"]"), 0);
         assert_eq!(count("[[listener]]\naddress = \"127.0.0.1:8080\"", &origin(8080)), 0);
+        let mapped = "[[listener]]\naddress = \"[::ffff:0.0.0.0]:8080\"";
+        assert_eq!(count(mapped, &origin(8080)), 1);
+        let admin = "admin = \"0.0.0.0:8434\"\nadmin_token_file = \"/token\"\n[[listener]]\naddress = \"127.0.0.1:8080\"";
+        let text = format!("{admin}\n{}", origin(8434));
+        let policy = parse(&text, "policy.toml").expect("it is valid");
+        assert_eq!(own_servers(&policy).len(), 1);
         let pool = format!(
             "[origin]\nservers = [\"192.0.2.7:80\"]\n[[pool]]\nname = \"a\"\nservers = [\"192.0.2.8:80\", \"{own}:8080\"]"
         );

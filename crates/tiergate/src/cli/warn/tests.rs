@@ -316,6 +316,8 @@ fn silent_mistakes_are_told_with_what_to_do() {
         ),
         (rule("path_regex = '^api/'"), "^api/ never matches: a path begins with `/`"),
         (rule("path_regex = '^/a|^b/'"), ""),
+        (rule("path_regex = '^a?/x$'"), ""),
+        (rule("header.x = [\"ok\", \" no\"]"), ""),
         (
             rule("header.x = \"abc\\n\""),
             "never matches with spaces or line ends around a value, as those of x have none; leave them out",

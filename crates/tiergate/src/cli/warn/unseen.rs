@@ -58,9 +58,10 @@ fn other_signs(condition: &Condition) -> Option<String> {
                 "never matches: `/` is before `^`; write the expression without slashes around it";
             let without_slash =
                 "never matches: a path begins with `/`, which belongs between `^` and the rest";
-            let is_relative = text
-                .strip_prefix('^')
-                .is_some_and(|it| it.starts_with(|it: char| it.is_ascii_alphanumeric()));
+            let mut after = text.strip_prefix('^').unwrap_or_default().bytes();
+            // What may be left out is before a slash, perhaps.
+            let is_relative = after.next().is_some_and(|it| it.is_ascii_alphanumeric())
+                && after.all(|it| !matches!(it, b'?' | b'*' | b'{'));
             let why = match is_relative && !text.contains('|') {
                 true => Some(without_slash),
                 false => text.starts_with("/^").then_some(why),
@@ -98,7 +99,7 @@ fn spaces(condition: &Condition) -> Option<String> {
         let text = it.to_string();
         text.trim_matches([' ', '\t', '\r', '\n']) != text
     };
-    condition.any_of().iter().any(has_spaces).then(|| {
+    condition.any_of().iter().all(has_spaces).then(|| {
         format!("never matches with spaces or line ends around a value, as those of {name} have none; leave them out (of an environment variable or a file, too)")
     })
 }

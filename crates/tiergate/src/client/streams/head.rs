@@ -120,8 +120,9 @@ impl Head {
         if !head.body.is_empty() {
             return Err(HeadError { status: 400, why: "CONNECT with a content-length" });
         }
-        // For rules, which are the same for all protocols; no stream has this field of its own.
+        // For rules, which are the same for all protocols; no stream has these fields of its own.
         table.push(Field { name: b"Upgrade", value: WEBSOCKET.as_bytes() })?;
+        table.push(Field { name: b"Connection", value: b"Upgrade" })?;
         Ok(RequestHead { len: self.len, upgrade: Some(WEBSOCKET.as_bytes()), ..head })
     }
 }

@@ -49,7 +49,7 @@ impl Formatter {
         entry: &Entry<'_>,
         left_out: u64,
     ) {
-        let (target, referer) = (without_secrets(entry.target), without_secrets(entry.referer));
+        let (target, referer) = (bare_target(entry.target), without_secrets(entry.referer));
         let entry = Entry { target, referer, ..*entry };
         match format {
             Format::Named(LogFormat::Json) => self.push_json(line, &entry, left_out),
@@ -175,13 +175,25 @@ impl Formatter {
     }
 }
 
-/// The target or URL without its query; one with a user name and a password without these, and without its scheme.
+/// A target without its query; one that is a whole URL also without user name and password.
+fn bare_target(target: &[u8]) -> &[u8] {
+    match target.starts_with(b"/") {
+        true => without_query(target),
+        false => without_secrets(target),
+    }
+}
+
+/// A URL without its query; one with a user name and a password without these, and without its scheme.
 fn without_secrets(target: &[u8]) -> &[u8] {
     // Most have no name.
     let target = match memchr::memchr(b'@', target) {
         Some(_) => &target[userinfo::of(target).end..],
         None => target,
     };
+    without_query(target)
+}
+
+fn without_query(target: &[u8]) -> &[u8] {
     let end = target.iter().position(|&byte| matches!(byte, b'?' | b'#'));
     &target[..end.unwrap_or(target.len())]
 }
@@ -329,6 +341,9 @@ pub(super) mod tests {
             let line = line(format, &entry);
             assert!(line.contains("shop.example/cart") && !line.contains("hush"), "{line}");
         }
+        // A path of its own may begin so.
+        let entry = Entry { target: b"//@scope/pkg@1?x", ..entry };
+        assert!(line(LogFormat::Json, &entry).contains("\"target\":\"//@scope/pkg@1\""));
     }
 
     #[test]
