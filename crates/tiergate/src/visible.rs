@@ -1,5 +1,5 @@
-//! Text for a terminal: what would move its cursor, recolour it or turn its lines around is shown as an escape instead. Names of files,
-//! classes and paths come from whoever wrote them.
+//! Text for a terminal: what would move its cursor, recolour it or turn its lines around is shown as an escape instead. Names of files
+//! and classes, and paths, are written by others.
 
 use std::borrow::Cow;
 use std::fmt::Write;

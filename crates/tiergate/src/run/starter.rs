@@ -9,7 +9,8 @@ use std::path::Path;
 /// The number of the machine's own namespace of processes. Source: `PROC_PID_INIT_INO` in Linux, `include/linux/proc_ns.h`.
 const NAMESPACE_OF_THE_MACHINE: &str = "pid:[4026531836]";
 
-/// Why a successor would not live. To be asked at the start: later, whoever started it may have gone, and left it to the first process. `is_successor`: this process is one itself, so that what started the first has let one live.
+/// Why a successor would not live, if so. To be asked at the start: once its parent has gone, a process has the first process as its parent.
+/// `is_successor`: this process is one itself, so that what started the first has let one live.
 pub(super) fn why_no_successor(is_successor: bool) -> Option<&'static str> {
     Starter::of_this_process(is_successor).why_no_successor()
 }
