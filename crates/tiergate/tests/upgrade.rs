@@ -6,7 +6,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use support::client::Client;
 use support::eventually;
@@ -265,6 +266,36 @@ fn an_upgrade_that_is_asked_for_during_one_that_fails_is_tried() {
     assert_eq!(gateway.get("/x").status, 200);
     send(last.0, Signal::TERM);
     eventually("it ends", || has_gone(last.0));
+}
+
+/// A successor takes clients a moment before it has said that it serves.
+#[test]
+fn a_stop_during_an_upgrade_cuts_no_client_of_the_successor() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let origin = Origin::answering(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_secs(1));
+        ok("late")
+    });
+    let gateway = Gateway::start(&Policy::of(&[origin.server()]));
+    let sound = std::fs::read_to_string(&gateway.policy_path).expect("it was written");
+    let policy = Unanswering::at(&gateway.policy_path);
+    let process = gateway.process.id() as i32;
+    send(process, Signal::USR2);
+    eventually("the successor reads it", || policy.is_read());
+    // Only the successor takes clients now, and nobody hears that it serves.
+    send(process, Signal::STOP);
+    policy.answer(&sound);
+    let mut client = gateway.client();
+    client.send("GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("it is in progress", || asked.load(Ordering::SeqCst) == 1);
+    send(process, Signal::TERM);
+    send(process, Signal::CONT);
+    assert_eq!(client.answer().status, 200);
+    eventually("the former has gone", || has_gone(process));
+    let is_closed = || TcpStream::connect(gateway.address).is_err();
+    eventually("so has the successor", is_closed);
 }
 
 /// `mv tiergate tiergate.old`, and the new program in its place, is how programs are installed that are not in a package.

@@ -242,7 +242,11 @@ async fn drain(process: &Process, signals: &mut Signals, mut is_first: bool) {
     // After that: a reload in these moments opens nothing any more.
     process.listeners.lock().expect("no panic").let_go();
     let until = Instant::now() + longest;
-    while shared.is_busy() && Instant::now() < until {
+    let successor_leaves = || {
+        let mut leaving = process.leaving.lock().expect("no panic");
+        leaving.as_mut().is_some_and(|it| matches!(it.try_wait(), Ok(None)))
+    };
+    while (shared.is_busy() || successor_leaves()) && Instant::now() < until {
         tokio::select! {
             () = tokio::time::sleep(DRAIN_LOOK) => {}
             () = signals.end_of_leaving(shared) => {
@@ -251,6 +255,10 @@ async fn drain(process: &Process, signals: &mut Signals, mut is_first: bool) {
                 }
             }
         }
+    }
+    if let Some(successor) = &mut *process.leaving.lock().expect("no panic") {
+        // If it has not ended by itself.
+        let _ = successor.start_kill();
     }
     match shared.connections.open() {
         0 => tracing::info!("drained"),

@@ -127,6 +127,7 @@ where
         generation: watch::Sender::new(1),
         predecessor: passed_on.predecessor,
         program,
+        leaving: Mutex::new(None),
         no_successor,
     });
     let mut threads = threads.into_iter();

@@ -62,6 +62,8 @@ pub struct Process {
     pub(super) predecessor: Option<UnixDatagram>,
     /// The program that a successor is, as this one was called.
     pub(super) program: Option<PathBuf>,
+    /// A successor that was told to end before it had said that it serves.
+    pub(super) leaving: Mutex<Option<tokio::process::Child>>,
     /// Why there can be no successor, if so.
     pub(super) no_successor: Option<&'static str>,
 }

@@ -63,7 +63,7 @@ pub(super) fn tell(predecessor: &UnixDatagram) {
     let _ = predecessor.send(SERVES);
 }
 
-/// Starts a successor, and returns its number once it serves; `None`: it was ended because this process was asked to end, which is what `end` waits for.
+/// Starts a successor, and returns its number once it serves; `None`: it was told to end because this process was asked to end, which is what `end` waits for.
 ///
 /// # Errors
 /// There is none: why not. Nothing has changed then.
@@ -110,7 +110,11 @@ pub(super) async fn hand_over(
     let why = tokio::select! {
         biased;
         () = end => {
-            leave(&mut successor, process).await;
+            // It may have clients already, and drains while this process does.
+            if let Some(number) = Pid::from_raw(number.cast_signed()) {
+                let _ = kill_process(number, Signal::TERM);
+            }
+            *process.leaving.lock().expect("no panic") = Some(successor);
             return Ok(None);
         }
         read = ours.recv(&mut said) => match read {
@@ -125,19 +129,6 @@ pub(super) async fn hand_over(
     };
     let _ = successor.start_kill();
     bail!("the successor was ended: {why}")
-}
-
-/// Has a successor end that has not said that it serves: it may have clients all the same. This process goes on with its own until then.
-async fn leave(successor: &mut tokio::process::Child, process: &Process) {
-    let number = successor.id().and_then(|it| Pid::from_raw(it.cast_signed()));
-    if let Some(number) = number {
-        let _ = kill_process(number, Signal::TERM);
-    }
-    // As long again is for this process' own.
-    let longest = process.shared.config.load().policy.timeouts.drain / 2;
-    if tokio::time::timeout(longest, successor.wait()).await.is_err() {
-        let _ = successor.start_kill();
-    }
 }
 
 /// This program, as it was called: another file may take its place later, or a link lead to another. `None`: it cannot be told. To be asked
