@@ -3,7 +3,7 @@
 use super::listener::{DEFAULT, ListenerKeys, check_lanes};
 use super::place::{At, Place};
 use super::policy::Root;
-use super::server::{Server, Written, short_address};
+use super::server::{Server, Written, address_of};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Reports listeners of which one takes the other's address, an admin listener that has one of theirs, and servers that are the gateway itself.
@@ -138,7 +138,7 @@ fn addresses(host: &str) -> Vec<IpAddr> {
     if name == "localhost" || name.ends_with(".localhost") {
         return loopback.to_vec();
     }
-    let Some(ip) = host.parse().ok().or_else(|| short_address(host).map(IpAddr::V4)) else {
+    let Some(ip) = address_of(host) else {
         return Vec::new();
     };
     // What goes to no address goes to this machine.

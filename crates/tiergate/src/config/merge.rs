@@ -222,7 +222,6 @@ mod tests {
         ] {
             let text = format!("[origin]\nservers = [\"a:1\"]\n[[class]]\n{line}\n");
             let said = parse(&text, "p.toml").expect_err("no TOML").to_string();
-            eprintln!("{said}");
             let first = said.lines().next().unwrap_or_default();
             assert!(first.starts_with("p.toml:4:"), "{line:?}: {said}");
             assert_eq!(first.contains("there is U+"), !place.is_empty(), "{line:?}: {said}");

@@ -168,8 +168,7 @@ fn port(text: &str) -> Option<u16> {
 
 /// Why an address is not that of one machine which can be connected to, as far as it says so itself.
 fn no_machine(host: &str) -> Option<String> {
-    let ip = host.parse().ok().or_else(|| short_address(host).map(IpAddr::V4))?;
-    let ip: IpAddr = IpAddr::to_canonical(&ip);
+    let ip = address_of(host)?.to_canonical();
     match ip {
         _ if ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) => {
             Some(format!("must be the address of one machine: {ip} is of many"))
@@ -191,6 +190,11 @@ fn is_no_address(host: &str) -> bool {
     let is_number = |it: &str| is_decimal(it) || is_hex(it);
     let is_address = host.parse::<std::net::Ipv4Addr>().is_ok() || short_address(host).is_some();
     host.split('.').all(is_number) && !is_address
+}
+
+/// The address that a host is, if it is none that must be looked up.
+pub(crate) fn address_of(host: &str) -> Option<IpAddr> {
+    host.parse().ok().or_else(|| short_address(host).map(IpAddr::V4))
 }
 
 /// An address of IPv4 of fewer than four numbers, as systems read it: `127.1` is 127.0.0.1. None where a number has a leading

@@ -2,7 +2,7 @@
 
 use super::subject::Subject;
 use crate::config::meant::Policy;
-use crate::config::server::{Server, short_address};
+use crate::config::server::{Server, address_of};
 use std::net::{IpAddr, SocketAddr};
 use tiergate_kernel::local_addresses;
 
@@ -20,8 +20,7 @@ pub(super) fn own_servers(policy: &Policy) -> Vec<(Subject, String)> {
     for (pool, origin) in std::iter::once(&policy.origin).chain(&policy.pools).enumerate() {
         for (number, server) in origin.servers.iter().enumerate() {
             let Server::Tcp(host, port) = server else { continue };
-            let short = || short_address(host).map(IpAddr::V4);
-            let Some(ip) = host.parse().ok().or_else(short) else { continue };
+            let Some(ip) = address_of(host) else { continue };
             // Those are found without a look at the machine.
             if ip.to_canonical().is_loopback() {
                 continue;
@@ -56,6 +55,26 @@ mod tests {
     fn count(listeners: &str, rest: &str) -> usize {
         let policy = parse(&format!("admin = false\n{listeners}\n{rest}"), "policy.toml");
         own_servers(&policy.expect("it is valid")).len()
+    }
+
+    #[test]
+    fn a_listener_of_all_addresses_takes_what_this_machine_has() {
+        let at = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        let own = ["192.0.2.7", "2001:db8::7"].map(|it| it.parse().expect("an address"));
+        for (listener, only_v6, server, expected) in [
+            ("0.0.0.0:80", false, "192.0.2.7:80", true),
+            ("0.0.0.0:80", false, "192.0.2.7:81", false),
+            ("0.0.0.0:80", false, "192.0.2.8:80", false),
+            ("0.0.0.0:80", false, "[2001:db8::7]:80", false),
+            ("0.0.0.0:80", false, "[::ffff:192.0.2.7]:80", true),
+            ("[::ffff:0.0.0.0]:80", false, "192.0.2.7:80", true),
+            ("[::]:80", false, "192.0.2.7:80", true),
+            ("[::]:80", true, "192.0.2.7:80", false),
+            ("[::]:80", true, "[2001:db8::7]:80", true),
+        ] {
+            let found = takes((at(listener), only_v6), at(server), &own);
+            assert_eq!(found, expected, "{listener} {only_v6} {server}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::config::meant::{Policy, Processes, Workers};
 use crate::config::{Errors, Fault, Step, place_of};
+use crate::visible;
 use rustix::fs::{Access, access};
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -94,7 +95,10 @@ fn cannot_run(program: &Path) -> Option<String> {
     let interpreters = std::iter::successors(interpreter(program), |it| interpreter(it));
     interpreters.take(INTERPRETERS_MAX).find_map(|interpreter| {
         let why = is_program(&interpreter).err()?;
-        Some(format!("its first line names the interpreter {}: {why}", shown(&interpreter)))
+        Some(format!(
+            "its first line names the interpreter {}: {why}",
+            visible::line(&interpreter.to_string_lossy())
+        ))
     })
 }
 
@@ -117,15 +121,6 @@ fn interpreter(script: &Path) -> Option<PathBuf> {
     let mut words = line.split(is_blank);
     let path = words.find(|word| !word.is_empty())?;
     Some(PathBuf::from(OsString::from_vec(path.to_vec())))
-}
-
-/// A path, with what a terminal does not show: a script from Windows names `/bin/sh\r`.
-fn shown(path: &Path) -> String {
-    let path = path.to_string_lossy();
-    match path.chars().any(char::is_control) {
-        true => format!("{path:?}"),
-        false => path.into_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -183,7 +178,7 @@ mod tests {
             (moved, format!("moved cannot be started: its first line names {lost}")),
             ("moved".to_owned(), format!("/moved: its first line names {lost}")),
             (by_script, lost),
-            (make("windows", "#!/bin/sh\r\n"), format!("the interpreter \"/bin/sh\\r\": {no}")),
+            (make("windows", "#!/bin/sh\r\n"), format!("the interpreter /bin/sh\\r: {no}")),
             (make("folder", "#!/usr/bin\n"), "the interpreter /usr/bin: it is no file".to_owned()),
         ] {
             let said = missing(&word, path).unwrap_or_default();
