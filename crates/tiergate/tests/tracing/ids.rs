@@ -88,7 +88,9 @@ fn an_id_is_made_for_strangers_and_taken_from_trusted_peers() {
         assert!(is_made(&the_id(&get(&mut trusted, "/", &bad))), "{bad}");
     }
     assert!(is_made(&the_id(&get(&mut stranger, "/", "X_Request_Id: forged-3\r\n"))));
-    let lines = await_lines(&log, 10);
+    let empty_first = "X-Request-Id:\r\nX_Request_Id: forged-4\r\n";
+    assert!(is_made(&the_id(&get(&mut stranger, "/", empty_first))));
+    let lines = await_lines(&log, 11);
     assert_eq!(lines[0]["request_id"], made);
     assert_eq!(lines[0].get("client_request_id"), None);
     assert_eq!(lines[1]["request_id"], replaced);
@@ -96,6 +98,7 @@ fn an_id_is_made_for_strangers_and_taken_from_trusted_peers() {
     assert_eq!((&lines[2]["request_id"], lines[2].get("client_request_id")), (&given.into(), None));
     assert_eq!(lines[6]["client_request_id"], "<script>");
     assert_eq!(lines[9]["client_request_id"], "forged-3");
+    assert_eq!(lines[10]["client_request_id"], "forged-4");
 }
 
 #[test]
