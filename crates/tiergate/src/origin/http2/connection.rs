@@ -68,7 +68,7 @@ impl Connection {
             true => io::Error::from(TlsFailed(TlsFault::Alert)),
             false => io::Error::from(TlsFailed(TlsFault::Protocol)),
         };
-        let heard = Heard { stream, state: state.clone() };
+        let heard = Heard { stream, state: state.clone(), failed: None };
         let (send, h2) = builder.handshake(heard).await.map_err(|_| other())?;
         let pings = Pings::new(ping_interval);
         tokio::spawn(drive(h2, state.clone(), pings));
@@ -208,6 +208,47 @@ impl Pings {
 struct Heard<S> {
     stream: S,
     state: Arc<State>,
+    /// Why nothing can be written, while it is read what the server said before.
+    failed: Option<io::Error>,
+}
+
+/// Bytes that are read at once where only an alert is looked for.
+const LAST_WORDS: usize = 1024;
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Heard<S> {
+    /// Writes. While the server's settings are awaited, a connection that it has closed is read to its end before that is passed on: a
+    /// server that refuses a certificate sends an alert and closes, and whether the alert is read first or something is written to the
+    /// closed connection is chance.
+    fn write<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        write: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset};
+        let error = match self.failed.take() {
+            Some(error) => error,
+            None => match std::task::ready!(write(Pin::new(&mut self.stream), context)) {
+                Ok(written) => return Poll::Ready(Ok(written)),
+                Err(error) => error,
+            },
+        };
+        let is_settled = self.state.streams_max.load(Ordering::Relaxed) > 0;
+        if is_settled || !matches!(error.kind(), BrokenPipe | ConnectionReset) {
+            return Poll::Ready(Err(error));
+        }
+        loop {
+            let mut bytes = [0; LAST_WORDS];
+            let mut bytes = ReadBuf::new(&mut bytes);
+            match Pin::new(&mut *self).poll_read(context, &mut bytes) {
+                Poll::Ready(Ok(())) if !bytes.filled().is_empty() => {}
+                Poll::Ready(_) => return Poll::Ready(Err(error)),
+                Poll::Pending => {
+                    self.failed = Some(error);
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
@@ -232,13 +273,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Heard<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
+        self.get_mut().write(context, |stream, context| stream.poll_write(context, bytes))
     }
 
     fn poll_write_vectored(
@@ -246,7 +287,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write_vectored(context, slices)
+        self.get_mut().write(context, |stream, context| stream.poll_write_vectored(context, slices))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -254,10 +295,71 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+        self.get_mut().write(context, |stream, context| stream.poll_flush(context))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that has sent an alert and closed the connection; both are seen, in either order, when a turn of the event loop is over.
+    struct Refused {
+        turns: u8,
+        alert: bool,
+    }
+
+    impl AsyncRead for Refused {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            _: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            if self.turns > 0 {
+                self.turns -= 1;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            if std::mem::take(&mut self.alert) {
+                let alert = rustls::AlertDescription::CertificateRequired;
+                let error = rustls::Error::AlertReceived(alert);
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Refused {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn an_alert_is_read_though_a_write_fails_first() {
+        for (turns, alert, fault) in
+            [(0, true, TlsFault::Alert), (2, true, TlsFault::Alert), (2, false, TlsFault::Protocol)]
+        {
+            let (room, pings) = (Arc::new(Notify::new()), Duration::ZERO);
+            let opened = Connection::open(Refused { turns, alert }, true, room, 16_384, pings);
+            let error = opened.await.expect_err("the server refuses");
+            assert_eq!(error.to_string(), fault.why(), "{turns} {alert}");
+        }
     }
 }
