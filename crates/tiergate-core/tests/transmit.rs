@@ -209,6 +209,60 @@ fn another_capacity_leaves_each_its_part() {
 }
 
 #[test]
+fn the_background_pauses_while_it_is_not_known_what_the_link_carries() {
+    let background = Sender { is_background: true, ..sender(0, None) };
+    let reserves = sender(1, Some(reserved(50_000, 100, false)));
+    for senders in [&[background][..], &[background, reserves]] {
+        let mut world = World::of(senders);
+        world.want(&[true, true][..senders.len()]);
+        let before = world.parts(1000);
+        world.schedule.pause(world.now + Duration::from_millis(300));
+        let paused = world.parts(300);
+        assert_eq!(paused[0], 0.0);
+        // Others have what is theirs.
+        near(&paused[1..], &before[1..]);
+        near(&world.parts(1000), &before);
+        // It goes on as soon as something is known.
+        let resume: [fn(&mut Scheduler, Moment, &[Sender]); 3] = [
+            |schedule, _, _| schedule.resume(),
+            |schedule, now, _| schedule.set_capacity(now, CAPACITY),
+            |schedule, now, senders| schedule.set(now, SAID, senders),
+        ];
+        for resume in resume {
+            world.schedule.pause(world.now + Duration::from_secs(60));
+            assert_eq!(world.run(100)[0], 0.0);
+            resume(&mut world.schedule, world.now, senders);
+            near(&world.parts(1000), &before);
+        }
+    }
+}
+
+#[test]
+fn answers_of_the_background_have_the_link_one_after_another() {
+    let background = Sender { is_background: true, ..sender(1, None) };
+    let run = |bits, capacity: fn(u64) -> Capacity, place, waiting| {
+        let schedule = Scheduler::new(
+            Moment::ZERO,
+            capacity(bits),
+            &[sender(0, Some(Share::REST)), background],
+        );
+        schedule.run(ClassId(place), waiting)
+    };
+    // Others have a packet in turn.
+    assert_eq!(run(CAPACITY, Capacity::Said, 0, 5), 1);
+    // 20 ms of 10 Mb/s, and of 100: there as many packets.
+    let few = run(CAPACITY, Capacity::Said, 1, 5);
+    assert!((14..=17).contains(&few), "{few}");
+    // Many wait: each is to have its turn soon.
+    let turns: Vec<u32> =
+        [20, 40, 400, 100_000].map(|it| run(CAPACITY, Capacity::Said, 1, it)).into();
+    assert!(turns[0] == few && turns[1] == few / 2 && turns[2..] == [1, 1], "{turns:?}");
+    // Where the capacity is to be found, packets of one connection follow one another anyway.
+    let found: Vec<u32> = [0, 1].map(|it| run(0, |_| Capacity::Found, it, 400)).into();
+    assert_eq!(found, [Scheduler::RUN; 2]);
+}
+
+#[test]
 fn a_class_that_leaves_the_background_is_as_far_as_the_others() {
     let background = |is_background| Sender { is_background, ..sender(0, None) };
     let part = sender(1, Some(weighing(1.0)));

@@ -26,6 +26,15 @@ const OTHERS_LEAST: Duration = Duration::from_micros(250);
 /// are shorter.
 const STOCK: Duration = Duration::from_secs(2);
 
+/// How long an answer of the background has the link for itself, at most: as five answers do so in turn, they end as far from one another as
+/// what is asked for and answered far away takes.
+const RUN_TIME: Duration = Duration::from_millis(20);
+/// And how long it takes until all that wait have had it, unless they are more than packets that can be sent meanwhile.
+const CYCLE: Duration = Duration::from_millis(400);
+
+/// While the background pauses it is asked again after so long: the pause may end before it is over.
+const PAUSED: Duration = Duration::from_millis(2);
+
 /// A class that sends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sender {
@@ -67,6 +76,8 @@ pub struct Scheduler {
     had_background: f64,
     /// Whether a class has a share, so that all take turns.
     is_shared: bool,
+    /// The background has no turn before.
+    paused_until: Moment,
 }
 
 impl Scheduler {
@@ -79,6 +90,7 @@ impl Scheduler {
             had: 0.0,
             had_background: 0.0,
             is_shared: false,
+            paused_until: now,
         };
         scheduler.set(now, capacity, senders);
         scheduler
@@ -88,6 +100,7 @@ impl Scheduler {
     /// is to be found is the one that was found already, if any.
     pub fn set(&mut self, now: Moment, capacity: Capacity, senders: &[Sender]) {
         self.is_shared = senders.iter().any(|it| it.share.is_some());
+        self.resume();
         let capacity = match (capacity, self.estimate.take()) {
             (Capacity::Said(bits), _) => bits,
             (Capacity::Found, before) => {
@@ -118,11 +131,22 @@ impl Scheduler {
 
     /// The link is known to have another capacity from now on.
     pub fn set_capacity(&mut self, now: Moment, capacity: u64) {
+        self.resume();
         self.queue.set(now, capacity, self.is_shared);
         let rate = self.queue.rate();
         for account in &mut self.accounts {
             account.set(account.share(), rate);
         }
+    }
+
+    /// What the link carries has changed, and will be known soon: the background has no turn until then, or until it is known or said to be as before.
+    pub fn pause(&mut self, until: Moment) {
+        self.paused_until = until;
+    }
+
+    /// The link carries what it did: the background goes on.
+    pub fn resume(&mut self) {
+        self.paused_until = Moment::ZERO;
     }
 
     /// Whether all classes take turns, not only the background.
@@ -216,9 +240,21 @@ impl Scheduler {
     pub const LOOKS: Duration = Duration::from_micros(200);
     /// A watched packet that was not acknowledged for so long, beyond its way, counts as lost.
     pub const LOST: Duration = Duration::from_millis(200);
-    /// So many packets of one connection follow one another where the capacity is to be found: the other end acknowledges every second one at once, and
-    /// the last of an odd number only after some time.
+    /// So many packets of one connection follow one another at least where the capacity is to be found: the other end acknowledges every second one at
+    /// once, and the last of an odd number only after some time.
     pub const RUN: u32 = 16;
+
+    /// How many turns of an answer of that class follow one another, where answers of it wait on so many connections. Of the background many do: if all
+    /// had a packet in turn, answers of one size would end together, and the link be idle until their clients, which may be far away, have asked again.
+    pub fn run(&self, class: ClassId, waiting: usize) -> u32 {
+        let least = if self.estimate.is_some() { Self::RUN } else { 1 };
+        if !self.of(class).is_some_and(|it| it.is_background) {
+            return least;
+        }
+        let time = RUN_TIME.min(CYCLE / waiting.max(1) as u32);
+        let turns = time.as_secs_f64() / self.queue.time_of_turn().as_secs_f64();
+        (turns as u32).max(least)
+    }
 
     fn sends(&mut self, on_wire: f64) {
         if let Some((estimate, _)) = &mut self.estimate {
@@ -284,7 +320,7 @@ impl Scheduler {
             self.charge(now, wanted, heads);
             return Ok(wanted);
         }
-        if self.first(Some(class)) != Some(class) {
+        if self.first(now, Some(class)) != Some(class) {
             return Err(NotNow);
         }
         let bytes = match (self.queue.take(now, wanted, heads), &self.estimate) {
@@ -334,12 +370,13 @@ impl Scheduler {
             return Err(ready_at);
         }
         self.pass(now);
-        match self.first(None) {
+        match self.first(now, None) {
             Some(class) if is_here(class) => Ok(class),
             Some(_) => Err(now + self.queue.time_of_turn().mul_f64(OTHERS_TURNS).max(OTHERS_LEAST)),
             None => {
                 let waiting = self.accounts.iter().filter(|it| it.waiting > 0);
-                Err(waiting.map(|it| it.ends).min().unwrap_or(Moment::NEVER))
+                let again = |it: &Account| if it.is_background { now + PAUSED } else { it.ends };
+                Err(waiting.map(again).min().unwrap_or(Moment::NEVER))
             }
         }
     }
@@ -358,11 +395,13 @@ impl Scheduler {
     }
 
     /// The one whose claim comes first, of those that wait and that one.
-    fn first(&self, with: Option<ClassId>) -> Option<ClassId> {
+    fn first(&self, now: Moment, with: Option<ClassId>) -> Option<ClassId> {
+        let is_paused = now < self.paused_until;
         let claims = self.accounts.iter().enumerate().filter_map(|(place, it)| {
             let class = ClassId(place as u16);
             let wants = it.waiting > 0 || with == Some(class);
-            it.claim().filter(|_| wants).map(|claim| (claim, class))
+            let may = wants && !(it.is_background && is_paused);
+            it.claim().filter(|_| may).map(|claim| (claim, class))
         });
         let least = |a: (Claim, ClassId), b: (Claim, ClassId)| if b.0 < a.0 { b } else { a };
         claims.reduce(least).map(|(_, class)| class)

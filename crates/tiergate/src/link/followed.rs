@@ -50,14 +50,15 @@ struct State {
     failures: u64,
 }
 
-/// Waits until a queue has changed, or it is time to look again all the same.
-async fn changed_or_due(notices: Option<&Notices>) {
-    let Some(notices) = notices else { return tokio::time::sleep(EVERY - SELDOM).await };
-    if tokio::time::timeout(EVERY - SELDOM, notices.changed()).await.is_ok() {
-        tokio::time::sleep(SETTLES).await;
-        // Before it is read: a change during that is told again.
-        notices.clear();
-    }
+/// What an interface says of what it carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// That may be another amount now: it is being read.
+    Changes,
+    /// It is what it was, or cannot be read.
+    AsBefore,
+    /// So many bits a second.
+    Carries(u64),
 }
 
 /// What a reading is to be logged as.
@@ -77,13 +78,19 @@ impl FollowedInterface {
         FollowedInterface { name, state: Mutex::new(State { capacity, fault: None, failures: 0 }) }
     }
 
-    /// Reads it again and again, for as long as this is polled, and tells how many bits a second it carries.
-    pub(crate) async fn follow(self: Arc<Self>, carries: impl Fn(&Arc<Self>, u64)) {
+    /// Reads it again and again, for as long as this is polled, and says what it carries.
+    pub(crate) async fn follow(self: Arc<Self>, says: impl Fn(&Arc<Self>, Said)) {
         let notices = Notices::subscribe()
             .inspect_err(|error| tracing::warn!("link: the kernel does not say when queues change ({error}); a changed shaper is noticed within {EVERY:?}"))
             .ok();
         loop {
-            changed_or_due(notices.as_ref()).await;
+            if self.changes_soon(notices.as_ref()).await {
+                // What is sent until it is read would wait before a link that has become slower.
+                says(&self, Said::Changes);
+                tokio::time::sleep(SETTLES).await;
+            }
+            // Before it is read: a change during that is told again.
+            notices.iter().for_each(Notices::clear);
             let name = self.name.clone();
             // It waits for programs.
             let read = tokio::task::spawn_blocking(move || capacity::read(&name)).await;
@@ -110,10 +117,21 @@ impl FollowedInterface {
                 }
             }
             // Parts of the link begin anew with each capacity.
-            if news == News::Changed {
-                carries(&self, bits);
-            }
+            says(&self, if news == News::Changed { Said::Carries(bits) } else { Said::AsBefore });
             tokio::time::sleep(SELDOM).await;
+        }
+    }
+
+    /// Waits until a queue of it has changed, or it is time to look again all the same; whether it has changed.
+    async fn changes_soon(&self, notices: Option<&Notices>) -> bool {
+        let due = tokio::time::sleep(EVERY - SELDOM);
+        let Some(notices) = notices else {
+            due.await;
+            return false;
+        };
+        tokio::select! {
+            () = notices.changed(self.name.as_str()) => true,
+            () = due => false,
         }
     }
 

@@ -21,6 +21,7 @@ mod watch;
 
 use crate::clock;
 use crate::interface::capacity::Source;
+pub(crate) use followed::Said;
 pub use followed::{FollowedInterface, LinkCapacity};
 pub use parts::LinkPart;
 use std::net::SocketAddr;
@@ -55,6 +56,8 @@ pub struct Link {
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
 /// Bytes that are taken at a time where nothing is known of the link any more.
 const UNBOUND: u64 = 1 << 16;
+/// How long the background waits for a reading of a shaper that has changed, at most: one that fails takes as long.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 const HELD: &str = "no code panics while it holds the link";
 
@@ -84,13 +87,17 @@ impl Link {
         self.is_known.store(is_known, Ordering::Relaxed);
     }
 
-    /// The interface says that it carries so many bits a second from now on; unless another policy is in force meanwhile.
-    pub(crate) fn carries(&self, now: Moment, interface: &Arc<FollowedInterface>, bits: u64) {
+    /// The interface says this of what it carries from now on; unless another policy is in force meanwhile.
+    pub(crate) fn hears(&self, now: Moment, interface: &Arc<FollowedInterface>, said: Said) {
         let followed = self.interface.lock().expect(HELD);
         if followed.as_ref().is_some_and(|it| Arc::ptr_eq(it, interface))
             && let Some(schedule) = &mut *self.schedule.lock().expect(HELD)
         {
-            schedule.set_capacity(now, bits);
+            match said {
+                Said::Changes => schedule.pause(now + PAUSE_MAX),
+                Said::AsBefore => schedule.resume(),
+                Said::Carries(bits) => schedule.set_capacity(now, bits),
+            }
         }
     }
 
@@ -183,7 +190,7 @@ impl Link {
                 if was_last {
                     schedule.waits_no_more(now, turn.class());
                 }
-                turn.goes(self.run());
+                turn.goes(schedule.run(turn.class(), turns::waiting(turn.class())));
                 return Poll::Ready(bytes);
             }
         }
@@ -215,11 +222,6 @@ impl Link {
             // Who was called goes first.
             tokio::task::yield_now().await;
         }
-    }
-
-    /// How many packets of an answer follow one another.
-    fn run(&self) -> u32 {
-        if self.is_sought.load(Ordering::Relaxed) { Scheduler::RUN } else { 1 }
     }
 
     /// Looks after the packet that is watched on this thread; when to do so again, if there is one.

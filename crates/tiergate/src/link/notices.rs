@@ -1,6 +1,7 @@
 //! What the kernel tells of queues that change, unasked: a shaper's new rate need not wait until it is read again.
 
 use rustix::io::Errno;
+use rustix::net::netdevice::name_to_index;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use std::io;
@@ -10,6 +11,15 @@ use tokio::net::UdpSocket;
 const QUEUES: u32 = 1 << 3;
 /// Notices that are forgotten at once; a socket holds fewer.
 const CLEARED_MAX: usize = 10_000;
+
+/// Bytes of a notice in which it says of which interface it is: a message's head, of 16 bytes, and the number as the second word after it. The
+/// kernel sends each notice by itself.
+const BEGINNING: usize = 24;
+
+/// The number of the interface that a notice is of.
+fn interface_of(notice: &[u8]) -> Option<u32> {
+    notice.get(20..BEGINNING)?.try_into().ok().map(u32::from_ne_bytes)
+}
 
 /// Notices of queues that have changed, in the network namespace of the thread that asked for them.
 #[derive(Debug)]
@@ -31,10 +41,17 @@ impl Notices {
         Ok(Notices { socket: UdpSocket::from_std(socket.into())? })
     }
 
-    /// Waits until a queue has changed, of whichever interface.
-    pub(super) async fn changed(&self) {
-        // An error means that the program ends.
-        let _ = self.socket.readable().await;
+    /// Waits until a queue of that interface has changed, or of one that is not there any more.
+    pub(super) async fn changed(&self, interface: &str) {
+        let mut notice = [0; BEGINNING];
+        loop {
+            // An error means that there were more than the socket holds.
+            let Ok(len) = self.socket.recv(&mut notice).await else { return };
+            let index = name_to_index(&self.socket, interface).ok();
+            if index.is_none() || interface_of(&notice[..len]) == index {
+                return;
+            }
+        }
     }
 
     /// Forgets those that have come.
@@ -47,5 +64,20 @@ impl Notices {
                 break;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_says_of_which_interface_it_is() {
+        // RTM_NEWTCLASS, of the interface 7: a message of 200 bytes, without flags.
+        let mut notice = [[200, 0, 0, 0], [40, 0, 0, 0], [0; 4], [0; 4], [0; 4], [0; 4]].concat();
+        notice[20..].copy_from_slice(&7_u32.to_ne_bytes());
+        assert_eq!(interface_of(&notice), Some(7));
+        assert_eq!(interface_of(&notice[..20]), None);
+        assert_eq!(interface_of(&[]), None);
     }
 }

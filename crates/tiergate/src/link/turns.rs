@@ -358,6 +358,11 @@ pub(super) fn is_here(class: ClassId) -> bool {
     TABLE.with_borrow(|table| !table.is_empty(class))
 }
 
+/// How many answers of the class wait on this thread, more or less: some may be gone.
+pub(super) fn waiting(class: ClassId) -> usize {
+    TABLE.with_borrow(|table| table.queues.get(class.index()).map_or(0, |it| it.waiting.len()))
+}
+
 /// A class of which answers wait on this thread.
 pub(super) fn any_here() -> Option<ClassId> {
     let of = |table: &Table| table.queues.iter().position(|it| !it.waiting.is_empty());

@@ -64,8 +64,8 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
         move |interface: Arc<FollowedInterface>| {
             let shared = shared.clone();
             async move {
-                let carries = |it: &_, bits| shared.link.carries(clock::now(), it, bits);
-                interface.follow(carries).await;
+                let hears = |it: &_, said| shared.link.hears(clock::now(), it, said);
+                interface.follow(hears).await;
             }
         }
     };

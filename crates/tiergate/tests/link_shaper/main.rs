@@ -290,6 +290,41 @@ fn a_gateway_marks_the_background_and_follows_the_shaper() {
 }
 
 #[test]
+fn the_background_pauses_while_a_shaper_that_has_changed_is_read() {
+    let programs = ["python3", "curl"].iter().all(|it| program(it).is_some());
+    let Some(network) = Network::start().filter(|_| programs) else { return };
+    let shape = |verb: &str, device: &str, rate: &str| {
+        let shaper = format!("root tbf rate {rate} burst 5kb latency 2s");
+        let words = format!("tc qdisc {verb} dev {device} {shaper}");
+        network.text(&words.split(' ').collect::<Vec<_>>());
+    };
+    shape("add", "out", "40mbit");
+    let _served = Served::start(&network, "interface = \"out\"");
+    let url = "http://10.78.0.1:8080/batch/large";
+    let mut gets =
+        network.command(false, &["curl", "-s", "-o", "/dev/null", "--max-time", "60", url]);
+    let _gets = Process::start_gentle(gets.stdin(Stdio::null()).stdout(Stdio::null()));
+    let (bytes, waiting) = (|| tbf(&network).0, || tbf(&network).1);
+    eventually("the background has begun", || bytes() > 2_000_000);
+    // At 40 Mb/s it sends 250,000 bytes in 50 ms, of which a link of 2 Mb/s carries one in twenty.
+    shape("change", "out", "2mbit");
+    let most = (0..10).map(|_| waiting()).max().expect("ten");
+    assert!(most < 40_000, "{most} bytes wait");
+    eventually_is("it is known", Some(2_000_000), || capacity(&network).0);
+    let before = bytes();
+    eventually("the background goes on", || bytes() > before + 100_000);
+}
+
+/// Bytes that a TBF has sent, and that wait in it.
+fn tbf(network: &Network) -> (u64, u64) {
+    let text = network.text(&["tc", "-s", "-j", "qdisc", "show", "dev", "out"]);
+    let queues: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let tbf = queues.as_array().and_then(|all| all.iter().find(|it| it["kind"] == "tbf"));
+    let number = |of: &str| tbf.and_then(|it| it[of].as_u64()).unwrap_or_default();
+    (number("bytes"), number("backlog"))
+}
+
+#[test]
 fn a_gateway_finds_what_the_link_carries_and_follows_it() {
     let programs = ["python3", "curl"].iter().all(|it| program(it).is_some());
     let Some(network) = Network::start().filter(|_| programs) else { return };
