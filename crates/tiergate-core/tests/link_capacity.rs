@@ -163,7 +163,7 @@ impl World {
             }
         }
         self.in_run += 1;
-        if self.in_run == Scheduler::RUN {
+        if self.in_run >= self.schedule.run(BATCH, self.flows as usize) {
             (self.in_run, self.flow) = (0, (self.flow + 1) % self.flows);
         }
     }

@@ -238,28 +238,26 @@ fn the_background_pauses_while_it_is_not_known_what_the_link_carries() {
 }
 
 #[test]
-fn answers_of_the_background_have_the_link_one_after_another() {
+fn answers_of_the_background_send_for_a_while_before_others_do() {
     let background = Sender { is_background: true, ..sender(1, None) };
-    let run = |bits, capacity: fn(u64) -> Capacity, place, waiting| {
-        let schedule = Scheduler::new(
-            Moment::ZERO,
-            capacity(bits),
-            &[sender(0, Some(Share::REST)), background],
-        );
-        schedule.run(ClassId(place), waiting)
+    let schedule = |capacity| {
+        let senders = [sender(0, Some(Share::REST)), background];
+        Scheduler::new(Moment::ZERO, capacity, &senders)
     };
-    // Others have a packet in turn.
-    assert_eq!(run(CAPACITY, Capacity::Said, 0, 5), 1);
-    // 20 ms of 10 Mb/s, and of 100: there as many packets.
-    let few = run(CAPACITY, Capacity::Said, 1, 5);
+    let of = |class, waiting| schedule(SAID).run(ClassId(class), waiting);
+    assert_eq!(of(0, 5), 1, "others have a packet in turn");
+    // What 10 Mb/s carry in 20 ms.
+    let few = of(1, 5);
     assert!((14..=17).contains(&few), "{few}");
     // Many wait: each is to have its turn soon.
-    let turns: Vec<u32> =
-        [20, 40, 400, 100_000].map(|it| run(CAPACITY, Capacity::Said, 1, it)).into();
-    assert!(turns[0] == few && turns[1] == few / 2 && turns[2..] == [1, 1], "{turns:?}");
-    // Where the capacity is to be found, packets of one connection follow one another anyway.
-    let found: Vec<u32> = [0, 1].map(|it| run(0, |_| Capacity::Found, it, 400)).into();
-    assert_eq!(found, [Scheduler::RUN; 2]);
+    assert_eq!([1, 10, 20, 200, usize::MAX].map(|it| of(1, it)), [few, few, few / 2, 1, 1]);
+    // Also where they do so on several threads.
+    let mut threads = schedule(SAID);
+    (0..4).for_each(|_| threads.waits(Moment::ZERO, ClassId(1)));
+    assert_eq!([2, 5].map(|it| threads.run(ClassId(1), it)), [few, few / 2]);
+    // Where the capacity is to be found, packets of one connection follow one another, but not for long.
+    let found = schedule(Capacity::Found);
+    assert_eq!([0, 1].map(|it| found.run(ClassId(it), 2)), [Scheduler::RUN; 2]);
 }
 
 #[test]

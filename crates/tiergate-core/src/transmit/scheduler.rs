@@ -26,11 +26,12 @@ const OTHERS_LEAST: Duration = Duration::from_micros(250);
 /// are shorter.
 const STOCK: Duration = Duration::from_secs(2);
 
-/// How long an answer of the background has the link for itself, at most: as five answers do so in turn, they end as far from one another as
-/// what is asked for and answered far away takes.
+/// What an answer of the background sends before another does, at most, in time of the link: the answers of five clients then end about a
+/// distant client's round trip apart.
 const RUN_TIME: Duration = Duration::from_millis(20);
-/// And how long it takes until all that wait have had it, unless they are more than packets that can be sent meanwhile.
-const CYCLE: Duration = Duration::from_millis(400);
+/// And what all that wait send until each has had it, unless they are more than packets that can be sent in that time. Less than the time without anything to send after
+/// which TCP begins slowly again.
+const CYCLE: Duration = Duration::from_millis(200);
 
 /// While the background pauses it is asked again after so long: the pause may end before it is over.
 const PAUSED: Duration = Duration::from_millis(2);
@@ -240,20 +241,23 @@ impl Scheduler {
     pub const LOOKS: Duration = Duration::from_micros(200);
     /// A watched packet that was not acknowledged for so long, beyond its way, counts as lost.
     pub const LOST: Duration = Duration::from_millis(200);
-    /// So many packets of one connection follow one another at least where the capacity is to be found: the other end acknowledges every second one at
+    /// So many packets of one connection follow one another where the capacity is to be found: the other end acknowledges every second one at
     /// once, and the last of an odd number only after some time.
     pub const RUN: u32 = 16;
 
-    /// How many turns of an answer of that class follow one another, where answers of it wait on so many connections. Of the background many do: if all
+    /// How many turns of an answer of that class follow one another, where so many answers of it wait on this thread. Of the background many do: if all
     /// had a packet in turn, answers of one size would end together, and the link be idle until their clients, which may be far away, have asked again.
+    /// Where the capacity is to be found, [`Scheduler::RUN`]: soon packets of other connections say what they find.
     pub fn run(&self, class: ClassId, waiting: usize) -> u32 {
-        let least = if self.estimate.is_some() { Self::RUN } else { 1 };
-        if !self.of(class).is_some_and(|it| it.is_background) {
-            return least;
+        if self.estimate.is_some() {
+            return Self::RUN;
         }
-        let time = RUN_TIME.min(CYCLE / waiting.max(1) as u32);
+        let Some(account) = self.of(class).filter(|it| it.is_background) else { return 1 };
+        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX).max(1);
+        let on_all_threads = waiting.saturating_mul(account.waiting.max(1));
+        let time = RUN_TIME.min(CYCLE / on_all_threads);
         let turns = time.as_secs_f64() / self.queue.time_of_turn().as_secs_f64();
-        (turns as u32).max(least)
+        (turns as u32).max(1)
     }
 
     fn sends(&mut self, on_wire: f64) {

@@ -16,7 +16,7 @@ use std::time::Duration;
 const EVERY: Duration = Duration::from_secs(5);
 /// How long it is not read after a queue has changed: shapers are made by several commands.
 const SETTLES: Duration = Duration::from_millis(50);
-/// How often it is read at most: some change again and again.
+/// How long it is not read again after that: some change again and again.
 const SELDOM: Duration = Duration::from_millis(500);
 
 /// What the link carries where the policy does not say it, for `/status`.
@@ -83,8 +83,10 @@ impl FollowedInterface {
         let notices = Notices::subscribe()
             .inspect_err(|error| tracing::warn!("link: the kernel does not say when queues change ({error}); a changed shaper is noticed within {EVERY:?}"))
             .ok();
+        // It may have changed since the policy was read, and told nobody.
+        let mut has_changed = false;
         loop {
-            if self.changes_soon(notices.as_ref()).await {
+            if has_changed {
                 // What is sent until it is read would wait before a link that has become slower.
                 says(&self, Said::Changes);
                 tokio::time::sleep(SETTLES).await;
@@ -118,13 +120,16 @@ impl FollowedInterface {
             }
             // Parts of the link begin anew with each capacity.
             says(&self, if news == News::Changed { Said::Carries(bits) } else { Said::AsBefore });
-            tokio::time::sleep(SELDOM).await;
+            if has_changed {
+                tokio::time::sleep(SELDOM).await;
+            }
+            has_changed = self.has_changed_or_is_due(notices.as_ref()).await;
         }
     }
 
     /// Waits until a queue of it has changed, or it is time to look again all the same; whether it has changed.
-    async fn changes_soon(&self, notices: Option<&Notices>) -> bool {
-        let due = tokio::time::sleep(EVERY - SELDOM);
+    async fn has_changed_or_is_due(&self, notices: Option<&Notices>) -> bool {
+        let due = tokio::time::sleep(EVERY);
         let Some(notices) = notices else {
             due.await;
             return false;

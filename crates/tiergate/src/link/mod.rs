@@ -56,7 +56,7 @@ pub struct Link {
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
 /// Bytes that are taken at a time where nothing is known of the link any more.
 const UNBOUND: u64 = 1 << 16;
-/// How long the background waits for a reading of a shaper that has changed, at most: one that fails takes as long.
+/// How long the background waits for a reading of a shaper that has changed, at most: it runs programs.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 const HELD: &str = "no code panics while it holds the link";

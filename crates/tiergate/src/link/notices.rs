@@ -5,6 +5,7 @@ use rustix::net::netdevice::name_to_index;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use std::io;
+use std::ops::RangeInclusive;
 use tokio::net::UdpSocket;
 
 /// The group that is told of queues and classes: `RTNLGRP_TC`, the fourth.
@@ -12,13 +13,18 @@ const QUEUES: u32 = 1 << 3;
 /// Notices that are forgotten at once; a socket holds fewer.
 const CLEARED_MAX: usize = 10_000;
 
-/// Bytes of a notice in which it says of which interface it is: a message's head, of 16 bytes, and the number as the second word after it. The
-/// kernel sends each notice by itself.
+/// Bytes of a notice that say what it is of: a message's head, of 16 bytes, with its kind after the first four, and the interface's number as
+/// the second word after it. Where one queue takes the place of another, two messages come at once, of the same interface.
 const BEGINNING: usize = 24;
 
-/// The number of the interface that a notice is of.
+/// Kinds of messages on queues and classes: `RTM_NEWQDISC` to `RTM_GETTCLASS`. The others are on filters.
+const OF_QUEUES: RangeInclusive<u16> = 36..=42;
+
+/// The number of the interface of whose queues a notice is.
 fn interface_of(notice: &[u8]) -> Option<u32> {
-    notice.get(20..BEGINNING)?.try_into().ok().map(u32::from_ne_bytes)
+    let kind = notice.get(4..6)?.try_into().ok().map(u16::from_ne_bytes)?;
+    let interface = notice.get(20..BEGINNING)?.try_into().ok().map(u32::from_ne_bytes);
+    interface.filter(|_| OF_QUEUES.contains(&kind))
 }
 
 /// Notices of queues that have changed, in the network namespace of the thread that asked for them.
@@ -47,11 +53,15 @@ impl Notices {
         loop {
             // An error means that there were more than the socket holds.
             let Ok(len) = self.socket.recv(&mut notice).await else { return };
-            let index = name_to_index(&self.socket, interface).ok();
+            let index = self.index_of(interface);
             if index.is_none() || interface_of(&notice[..len]) == index {
                 return;
             }
         }
+    }
+
+    fn index_of(&self, interface: &str) -> Option<u32> {
+        name_to_index(&self.socket, interface).ok()
     }
 
     /// Forgets those that have come.
@@ -71,13 +81,19 @@ impl Notices {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_notice_says_of_which_interface_it_is() {
+    #[tokio::test]
+    async fn a_notice_says_of_the_queues_of_which_interface_it_is() {
         // RTM_NEWTCLASS, of the interface 7: a message of 200 bytes, without flags.
         let mut notice = [[200, 0, 0, 0], [40, 0, 0, 0], [0; 4], [0; 4], [0; 4], [0; 4]].concat();
         notice[20..].copy_from_slice(&7_u32.to_ne_bytes());
         assert_eq!(interface_of(&notice), Some(7));
         assert_eq!(interface_of(&notice[..20]), None);
         assert_eq!(interface_of(&[]), None);
+        // RTM_NEWTFILTER.
+        notice[4] = 44;
+        assert_eq!(interface_of(&notice), None);
+        let notices = Notices::subscribe().expect("it needs no right");
+        assert_eq!(notices.index_of("lo"), Some(1));
+        assert_eq!(notices.index_of("away"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The answers of a thread that wait for the link, by class: each has its turn, a segment at a time.
+//! The answers of a thread that wait for the link, by class: each has its turn, a segment or a few at a time, or some that follow one another.
 //!
 //! | state | who reads | who writes |
 //! |---|---|---|
@@ -141,7 +141,7 @@ pub struct Turn {
     /// Whether the class has no more than its part of the link, so that answers of it pile up.
     is_held: bool,
     place: Option<usize>,
-    /// How many packets of it are to be sent before another's.
+    /// How many turns it is to have before another has one.
     run: u32,
     /// Whether it waits without a slot, and what it has of the stock: the bytes that are left of it.
     is_in_stock: bool,
@@ -467,6 +467,41 @@ mod tests {
         assert!(call_next(other));
         assert_eq!((woken(&counts), any_here()), (vec![2, 0, 2], None));
         TABLE.with_borrow(|table| assert_eq!((table.free.len(), table.len), (3, 0)));
+    }
+
+    #[test]
+    fn an_answer_has_its_run_before_the_next_also_if_it_could_not_write_meanwhile() {
+        let class = ClassId(9);
+        let counts: Vec<Arc<Woken>> = (0..2).map(|_| Arc::default()).collect();
+        let wakers: Vec<Waker> = counts.iter().map(|it| it.clone().into()).collect();
+        let context = |place: usize| Context::from_waker(&wakers[place]);
+        let mut turns: Vec<Turn> =
+            (0..2).map(|_| Turn::new(class, None, ADDRESS, Heads::of(false, false))).collect();
+        let next = |turns: &mut Vec<Turn>, of: u32, waits: bool| {
+            let before = woken(&counts);
+            call_next(class);
+            let place = usize::from(woken(&counts)[1] > before[1]);
+            assert!(matches!(turns[place].comes(), Comes::Called { .. }));
+            turns[place].goes(of);
+            if waits {
+                turns[place].wait(&context(place), false);
+            }
+            place
+        };
+        (0..2).for_each(|place| _ = turns[place].wait(&context(place), false));
+        let served: Vec<usize> = (0..8).map(|_| next(&mut turns, 3, true)).collect();
+        assert_eq!(served, [0, 0, 0, 1, 1, 1, 0, 0]);
+        // More wait now: what is left of a run is cut.
+        let served: Vec<usize> = (0..4).map(|_| next(&mut turns, 1, true)).collect();
+        assert_eq!(served, [0, 1, 0, 1]);
+        // The first has no room in its socket for a while; then it has what is left of its run, and no more.
+        assert_eq!(next(&mut turns, 3, false), 0);
+        assert_eq!([(); 2].map(|()| next(&mut turns, 3, true)), [1, 1]);
+        turns[0].wait(&context(0), false);
+        let served: Vec<usize> = (0..6).map(|_| next(&mut turns, 3, true)).collect();
+        assert_eq!(served, [0, 0, 1, 0, 0, 0]);
+        drop(turns);
+        while !call_next(class) {}
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Connection {
             true => io::Error::from(TlsFailed(TlsFault::Alert)),
             false => io::Error::from(TlsFailed(TlsFault::Protocol)),
         };
-        let heard = Heard { stream, state: state.clone(), failed: None };
+        let heard = Heard { stream, state: state.clone(), is_secure, failed: None };
         let (send, h2) = builder.handshake(heard).await.map_err(|_| other())?;
         let pings = Pings::new(ping_interval);
         tokio::spawn(drive(h2, state.clone(), pings));
@@ -208,7 +208,8 @@ impl Pings {
 struct Heard<S> {
     stream: S,
     state: Arc<State>,
-    /// Why nothing can be written, while it is read what the server said before.
+    is_secure: bool,
+    /// Why nothing can be written, while what the server said before is read.
     failed: Option<io::Error>,
 }
 
@@ -216,7 +217,7 @@ struct Heard<S> {
 const LAST_WORDS: usize = 1024;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Heard<S> {
-    /// Writes. While the server's settings are awaited, a connection that it has closed is read to its end before that is passed on: a
+    /// Writes. While the server's settings are awaited, a TLS connection that it has closed is read to its end before that is passed on: a
     /// server that refuses a certificate sends an alert and closes, and whether the alert is read first or something is written to the
     /// closed connection is chance.
     fn write<T>(
@@ -233,7 +234,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Heard<S> {
             },
         };
         let is_settled = self.state.streams_max.load(Ordering::Relaxed) > 0;
-        if is_settled || !matches!(error.kind(), BrokenPipe | ConnectionReset) {
+        let is_closed = matches!(error.kind(), BrokenPipe | ConnectionReset);
+        if !self.is_secure || is_settled || !is_closed {
             return Poll::Ready(Err(error));
         }
         loop {
