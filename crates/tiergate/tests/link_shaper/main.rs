@@ -293,29 +293,32 @@ fn a_gateway_marks_the_background_and_follows_the_shaper() {
 fn the_background_pauses_while_a_shaper_that_has_changed_is_read() {
     let programs = ["python3", "curl"].iter().all(|it| program(it).is_some());
     let Some(network) = Network::start().filter(|_| programs) else { return };
-    let shape = |verb: &str, device: &str, rate: &str| {
-        let shaper = format!("root tbf rate {rate} burst 5kb latency 2s");
-        let words = format!("tc qdisc {verb} dev {device} {shaper}");
+    let shape = |verb: &str, rate: &str| {
+        let words = format!("tc qdisc {verb} dev out root tbf rate {rate} burst 5kb latency 2s");
         network.text(&words.split(' ').collect::<Vec<_>>());
     };
-    shape("add", "out", "40mbit");
+    shape("add", "100mbit");
     let _served = Served::start(&network, "interface = \"out\"");
     let url = "http://10.78.0.1:8080/batch/large";
-    let mut gets =
-        network.command(false, &["curl", "-s", "-o", "/dev/null", "--max-time", "60", url]);
-    let _gets = Process::start_gentle(gets.stdin(Stdio::null()).stdout(Stdio::null()));
+    // What waits of one connection in a queue of its own machine is bounded by the system.
+    let gets = (0..8).map(|_| {
+        let words = ["curl", "-s", "-o", "/dev/null", "--max-time", "60", url];
+        let mut get = network.command(false, &words);
+        Process::start_gentle(get.stdin(Stdio::null()).stdout(Stdio::null()))
+    });
+    let _gets: Vec<Process> = gets.collect();
     let (bytes, waiting) = (|| tbf(&network).0, || tbf(&network).1);
-    eventually("the background has begun", || bytes() > 2_000_000);
-    // At 40 Mb/s it sends 250,000 bytes in 50 ms, of which a link of 2 Mb/s carries one in twenty.
-    shape("change", "out", "2mbit");
+    eventually("the background has begun", || bytes() > 1_000_000);
+    // Without a pause 200,000 bytes come to wait in the 50 ms and more until it is read; with it, none were seen to.
+    shape("change", "2mbit");
     let mut most = 0;
     eventually("it is known", || {
         most = most.max(waiting());
         capacity(&network).0 == Some(2_000_000)
     });
-    assert!(most < 40_000, "{most} bytes wait");
+    assert!(most < 60_000, "{most} bytes wait");
     let before = bytes();
-    eventually("the background goes on", || bytes() > before + 100_000);
+    eventually("the background goes on", || bytes() > before + 50_000);
 }
 
 /// Bytes that a TBF has sent, and that wait in it.
