@@ -41,8 +41,12 @@ fn an_address_of_another_program_is_a_fault_that_names_it() {
     let place = "policy.toml:1:9: admin: cannot listen on";
     assert!(said.contains(&format!("{place} {}: ", tcp.1)) && said.contains(&by), "{said}");
 
-    let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
-    let address = udp.local_addr().expect("bound");
+    // Of a port that a connection has, TCP would be named first.
+    let mut ports = (0..100).map(|_| Port::reserve());
+    let (_udp, free) = ports
+        .find_map(|it| Some((UdpSocket::bind(it.address).ok()?, it)))
+        .expect("a port that both have free");
+    let address = free.address;
     let quic = format!(
         "admin = false\n{ORIGIN}[[listener]]\naddress = \"{address}\"\nhttp3 = true\ntls = {{ certificate = {pem:?}, key = {key:?} }}\n"
     );
