@@ -292,7 +292,7 @@ fn what_is_beside_the_limit_is_no_matter_of_shares() {
 }
 
 #[test]
-fn none_of_it_is_lent() {
+fn none_is_lent_that_sends_to_the_origin() {
     let mut gate = gate(Slots::Adaptive(Bounds { slots_start: 4, ..Bounds::default() }));
     busy_for(&mut gate, 1000, 900);
     let mut batch = admitted(arrive(&mut gate, at(1900), BATCH));
@@ -304,6 +304,44 @@ fn none_of_it_is_lent() {
     let outcome = answered(at(1904), &site);
     assert!(gate.lend(at(1904), &mut site, Lends::Sends, &outcome), "others are");
     gate.finish(at(1905), site, outcome);
+}
+
+/// One at a time may be in progress: without it the others would wait until the download is over.
+#[test]
+fn a_long_download_does_not_keep_the_others_of_it_from_the_origin() {
+    let mut gate = gate(Slots::Adaptive(Bounds { slots_start: 4, ..Bounds::default() }));
+    busy_for(&mut gate, 1000, 900);
+    let mut downloads = Vec::new();
+    let mut next = arrive(&mut gate, at(1900), BATCH);
+    let first_byte = Some(Duration::from_millis(1));
+    let given = Outcome { end: End::Served, first_byte, bytes: 0, left: None };
+    for place in 0..3 {
+        let mut download = admitted(next);
+        let ticket = queued(arrive(&mut gate, at(1901), BATCH));
+        assert_eq!(gate.claim(ticket), Claim::Waiting, "one may be in progress");
+        let is_lent = gate.lend(at(1902), &mut download, Lends::Takes, &given);
+        // As many as half of the slots.
+        assert_eq!((is_lent, gate.lent()), (place < 2, 2.min(place + 1)));
+        assert!(!gate.lend(at(1902), &mut download, Lends::Takes, &given), "once");
+        downloads.push(download);
+        match gate.claim(ticket) {
+            Claim::Admitted(slot) if is_lent => next = Verdict::Admit(slot),
+            Claim::Waiting if !is_lent => break,
+            claim => panic!("{place}: {claim:?}"),
+        }
+    }
+    assert!(downloads.iter().all(Slot::is_beside));
+    // Another may be lent when one is over.
+    let mut last = downloads.pop().expect("three");
+    let mut over = downloads.into_iter();
+    gate.finish(at(1903), over.next().expect("lent"), given);
+    assert_eq!(gate.lent(), 1);
+    assert!(gate.lend(at(1904), &mut last, Lends::Takes, &given));
+    for slot in over.chain([last]) {
+        gate.finish(at(1905), slot, given);
+    }
+    let pool = gate.pool(PoolId::DEFAULT).expect("there is one");
+    assert_eq!((gate.lent(), pool.state(BATCH).requests), (0, 1), "the one that waited");
 }
 
 /// The limit after a minute before a server of so many workers, which a hundred clients of the foreground ask again and again.
@@ -378,6 +416,8 @@ enum Op {
     },
     Finish(u8, End),
     Cancel(u8),
+    /// It waits for its client.
+    Lend(u8),
     Tick(u16),
     /// The batch class is of the background, or is not.
     Reload(bool),
@@ -390,6 +430,7 @@ fn op() -> impl Strategy<Value = Op> {
         6 => arrive.prop_map(|(background, needs)| Op::Arrive { background, needs }),
         4 => (any::<u8>(), end).prop_map(|(place, end)| Op::Finish(place, end)),
         1 => any::<u8>().prop_map(Op::Cancel),
+        2 => any::<u8>().prop_map(Op::Lend),
         2 => (0u16..1500).prop_map(Op::Tick),
         1 => any::<bool>().prop_map(Op::Reload),
     ]
@@ -452,6 +493,12 @@ proptest! {
                     let (_, _, ticket) = waiting.swap_remove(usize::from(place) % waiting.len());
                     gate.cancel(at(now), ticket);
                 }
+                Op::Lend(place) if !running.is_empty() => {
+                    let place = usize::from(place) % running.len();
+                    let slot = &mut running[place];
+                    let outcome = answered(at(now), slot);
+                    gate.lend(at(now), slot, Lends::Takes, &outcome);
+                }
                 Op::Tick(ms) => {
                     now += u64::from(ms);
                     gate.tick(at(now));
@@ -460,7 +507,7 @@ proptest! {
                     is_background = background;
                     gate.reconfigure(at(now), plan(background));
                 }
-                Op::Finish(..) | Op::Cancel(_) => {}
+                Op::Finish(..) | Op::Cancel(_) | Op::Lend(_) => {}
             }
             while gate.next_effect().is_some() {}
             let mut still = Vec::new();

@@ -6,6 +6,7 @@ mod support;
 use std::io::Read;
 use std::net::TcpStream;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use support::client::Client;
@@ -174,6 +175,42 @@ fn a_client_that_takes_nothing_or_leaves_holds_nobody_up() {
     // What those that take nothing have taken fills their buffers; then they have no turn any more.
     assert!(took < 40.0 * alone, "{took} s, alone {alone}");
     drop(idle);
+}
+
+/// One of the background may be at the origin, and it waits for the link or for its client, more than there is a stock for.
+#[test]
+fn a_long_answer_does_not_keep_the_others_of_the_background_from_the_origin() {
+    const LONG: usize = 60_000_000;
+    for capacity in [Some(CAPACITY), None] {
+        let origin = origin();
+        let policy =
+            Policy { origin: "slots = \"adaptive\"".into(), ..policy(&origin.server(), capacity) };
+        let gateway = Gateway::start(&policy);
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            // While others come the background is bounded.
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    get(&gateway, "/site/100");
+                    thread::sleep(Duration::from_millis(20));
+                }
+            });
+            thread::sleep(Duration::from_millis(200));
+            let mut long = gateway.client();
+            long.send(&format!("GET /batch/{LONG} HTTP/1.1\r\nHost: x\r\n\r\n"));
+            if capacity.is_some() {
+                let mut stream = long.stream.try_clone().expect("our own socket");
+                scope.spawn(move || std::io::copy(&mut stream, &mut std::io::sink()));
+            }
+            thread::sleep(Duration::from_millis(500));
+            let others = scope.spawn(|| time(|| (0..5).for_each(|_| get(&gateway, "/batch/1000"))));
+            let took = others.join();
+            is_over.store(true, Ordering::Relaxed);
+            let _ = long.stream.shutdown(std::net::Shutdown::Both);
+            // The link needs 24 seconds for the long one, and who takes nothing has 30.
+            assert!(took.is_ok_and(|took| took < 12.0), "{capacity:?}");
+        });
+    }
 }
 
 #[test]

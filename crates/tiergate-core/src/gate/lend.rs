@@ -10,6 +10,9 @@
 //!
 //! Only where the limit is found while serving, that of a resource that the request needs, too. A number that a policy gives is the most that may be in progress at the origin.
 //!
+//! Of the background, requests whose answers wait for their clients or for the link: a download that takes hours would keep all others of it from
+//! the origin, which has nothing to do for it. Few, as they hold connections that the others could need, and nobody sees what they do there.
+//!
 //! An upload whose slot is lent waits for one again before its end is sent, in its class's order ([`Gate::comes_back`]). Else
 //! a client that ends many uploads at the same moment would have the origin work on all of them, whatever the limit and its
 //! class.
@@ -26,14 +29,14 @@ use crate::time::Moment;
 impl<T> Gate<T> {
     /// The request in the slot waits for nothing but its client: the slot goes to the next, until [`Gate::comes_back`] or
     /// the end. `outcome`: how it will have ended as far as is known. `false`, and nothing done, where the limit is given, as
-    /// many are lent as may be, this one is, or it is none of the limit's. O(classes + log waiting).
+    /// many are lent as may be, this one is, or it is of the background and not with its client. O(classes + log waiting).
     pub fn lend(&mut self, now: Moment, slot: &mut Slot, lends: Lends, outcome: &Outcome) -> bool {
         let (now, pool, common) = self.at(now, slot.pool);
         if slot.lent().is_some() || pool.overtaken.lent(slot.place).is_some() {
             return false;
         }
-        // One of the background would be in progress beyond what may be.
-        if slot.is_beside() {
+        // The origin would work on it beyond what may be in progress of the background.
+        if slot.is_beside() && lends != Lends::Takes {
             return false;
         }
         // It takes one of any server's when it comes back, and has been at one.
@@ -43,7 +46,11 @@ impl<T> Gate<T> {
         if !pool.may_lend(slot.lane, slot.seat()) || pool.is_written_off(slot) {
             return false;
         }
-        if !pool.lent.one_more(lends) {
+        let may_be = match slot.is_beside() {
+            true => pool.lent.one_more_beside(pool.limit.slots()),
+            false => pool.lent.one_more(lends),
+        };
+        if !may_be {
             return false;
         }
         pool.lend(now, slot, lends, outcome);
@@ -101,9 +108,12 @@ impl<T> Pool<T> {
         let load = OriginLoad { running, waiting: self.ready() };
         self.progressed(now);
         self.overtaken.pauses(slot.place);
-        self.limit.lend(now, slot.seat(), slot.grant.slots);
+        let beside = slot.is_beside();
+        if !beside {
+            self.limit.lend(now, slot.seat(), slot.grant.slots);
+        }
         self.lends_resource(now, slot.lane);
-        self.classes.load_mut(slot.class).running -= u32::from(slot.grant.slots);
+        *self.classes.load_mut(slot.class).held(beside) -= u32::from(slot.grant.slots);
         if lends == Lends::Takes {
             // The origin has done its work but for the rest of the answer.
             let Slot { class, lane, admitted, flow, found, found_there, .. } = *slot;
@@ -112,7 +122,7 @@ impl<T> Pool<T> {
                 Completion { now, class, lane, flow, admitted, waited, found, outcome, load };
             self.completed(&completion, slot, found_there);
         }
-        slot.holds = Holds::Lent(lends, now);
+        slot.holds = Holds::Lent { lends, since: now, beside };
     }
 
     fn comes_back(
@@ -146,12 +156,16 @@ impl<T> Pool<T> {
     pub(super) fn gives_up_lent(&mut self, slot: &mut Slot) -> bool {
         let overtaken = self.overtaken.lent(slot.place).map(|_| Lends::Waits);
         let lends = slot.lent().map(|(lends, _)| lends);
+        let was_beside = slot.is_beside();
         if lends.is_some() {
             slot.holds = Holds::Slots(None);
         }
         let lends = lends.or(overtaken);
         let Some(lends) = lends.filter(|_| !self.is_written_off(slot)) else { return false };
-        *self.lent.of(lends) -= 1;
+        match was_beside {
+            true => self.lent.one_less_beside(),
+            false => *self.lent.of(lends) -= 1,
+        }
         true
     }
 

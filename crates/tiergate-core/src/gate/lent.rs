@@ -61,6 +61,8 @@ impl ClientTime {
 
 /// Most requests of a pool whose slots are lent, for each reason.
 const LENT_MAX: u32 = 10_000;
+/// Of the background, whose requests nobody counts while they are lent: as many as one slot in so many, and at least one.
+const LENT_BESIDE: u32 = 2;
 
 /// How many slots of a pool are lent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +70,8 @@ pub(super) struct Lent {
     sends: u32,
     takes: u32,
     waits: u32,
+    /// That were none of the limit's.
+    beside: u32,
 }
 
 impl Lent {
@@ -81,7 +85,12 @@ impl Lent {
 
     /// All of them.
     pub(super) fn all(self) -> u32 {
-        self.sends + self.takes + self.waits
+        self.sends + self.takes + self.waits + self.beside
+    }
+
+    /// Those that were none of the limit's.
+    pub(super) fn beside(self) -> u32 {
+        self.beside
     }
 
     /// Those of requests that were overtaken.
@@ -95,5 +104,17 @@ impl Lent {
         let may = *lent < LENT_MAX;
         *lent += u32::from(may);
         may
+    }
+
+    /// Counts one more that is none of the limit's, which has so many, if there may be.
+    pub(super) fn one_more_beside(&mut self, slots: u32) -> bool {
+        let may = self.beside < (slots / LENT_BESIDE).max(1);
+        self.beside += u32::from(may);
+        may
+    }
+
+    /// One that was none of the limit's is over.
+    pub(super) fn one_less_beside(&mut self) {
+        self.beside -= 1;
     }
 }

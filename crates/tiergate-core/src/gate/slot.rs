@@ -17,8 +17,8 @@ pub(super) enum Holds {
     Slots(Option<Seat>),
     /// Slots that are none of the limit's: it is of the background ([`super::background`]).
     Beside,
-    /// Nothing while they are lent for its client's sake, since then.
-    Lent(Lends, Moment),
+    /// Nothing while they are lent for its client's sake, since then; whether they were none of the limit's.
+    Lent { lends: Lends, since: Moment, beside: bool },
     /// Nothing: it waits for a slot of another server, by this name.
     Transfer(Key),
 }
@@ -80,25 +80,25 @@ impl Slot {
     pub(super) fn seat(&self) -> Option<Seat> {
         match self.holds {
             Holds::Slots(seat) => seat,
-            Holds::Beside | Holds::Lent(..) | Holds::Transfer(_) => None,
+            Holds::Beside | Holds::Lent { .. } | Holds::Transfer(_) => None,
         }
     }
 
-    /// Whether it has slots that are none of the limit's: it is of the background.
+    /// Whether it has, or had until they were lent, slots that are none of the limit's: it is of the background.
     pub fn is_beside(&self) -> bool {
-        self.holds == Holds::Beside
+        matches!(self.holds, Holds::Beside | Holds::Lent { beside: true, .. })
     }
 
     pub(super) fn transfer(&self) -> Option<Key> {
         match self.holds {
             Holds::Transfer(key) => Some(key),
-            Holds::Slots(_) | Holds::Beside | Holds::Lent(..) => None,
+            Holds::Slots(_) | Holds::Beside | Holds::Lent { .. } => None,
         }
     }
 
     pub(super) fn lent(&self) -> Option<(Lends, Moment)> {
         match self.holds {
-            Holds::Lent(lends, since) => Some((lends, since)),
+            Holds::Lent { lends, since, .. } => Some((lends, since)),
             Holds::Slots(_) | Holds::Beside | Holds::Transfer(_) => None,
         }
     }

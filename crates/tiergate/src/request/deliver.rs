@@ -136,7 +136,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
     /// request keeps it, so that the number of slots bounds the memory.
     ///
     /// What waits for the link keeps it, too, if that takes nothing from others and enough waits there without one: else all of the background
-    /// would be let in, and wait there.
+    /// would be let in, and wait there. After some time it is lent.
     fn release_slot(&mut self, outbox: &mut Outbox) {
         if let Some(turn) = &mut self.turn
             && self.slot.as_ref().is_some_and(SlotGuard::is_beside)
@@ -318,6 +318,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
     /// The request waits for its client to take more. Says whether it is to end because the client is too slow.
     fn poll_takes(&mut self, outbox: &Outbox, context: &mut Context<'_>) -> bool {
         if self.is_links_wait(outbox) {
+            self.slow.waits_for_link(&mut self.slot);
             return false;
         }
         let rate_min = self.config.policy.limits.client_rate_min;

@@ -102,6 +102,14 @@ impl SlowDetector {
         watch.is_slow && slot.is_to_end()
     }
 
+    /// The request waits for the link with its answer: no fault of its client's, but the origin has nothing to do for it either, so that the
+    /// slot is lent. To be called each time that the task is woken meanwhile, until [`SlowDetector::goes_on`].
+    pub(super) fn waits_for_link(&mut self, slot: &mut Option<SlotGuard<'_>>) {
+        let Some(slot) = slot else { return };
+        let watch = self.0.get_or_insert_with(|| Box::new(Watch::new(Way::Takes)));
+        watch.lend(Way::Takes, slot, clock::recent());
+    }
+
     /// Whether the slot is lent while the client sends the body.
     pub(super) fn is_lent_to_send(&self) -> bool {
         self.0.as_ref().is_some_and(|watch| watch.lent == Some(Lends::Sends))
@@ -116,11 +124,11 @@ impl SlowDetector {
 
     /// The request waits for the origin, or for nothing.
     pub(super) fn goes_on(&mut self, slot: &mut Option<SlotGuard<'_>>, context: &mut Context<'_>) {
-        let Some(watch) = self.0.as_mut().filter(|watch| watch.phase != Phase::GoesOn) else {
-            return;
-        };
-        watch.phase = Phase::GoesOn;
+        let Some(watch) = self.0.as_mut() else { return };
         watch.client_time.ends(clock::recent());
+        if std::mem::replace(&mut watch.phase, Phase::GoesOn) == Phase::GoesOn {
+            return;
+        }
         watch.timer.arm(Duration::ZERO);
         if std::mem::take(&mut watch.is_slow)
             && let Some(slot) = slot
