@@ -344,6 +344,56 @@ fn a_long_download_does_not_keep_the_others_of_it_from_the_origin() {
     assert_eq!((gate.lent(), pool.state(BATCH).requests), (0, 1), "the one that waited");
 }
 
+/// One at a time may be in progress.
+#[test]
+fn a_slow_client_of_it_ends_once_others_of_it_wait() {
+    let adaptive = Slots::Adaptive(Bounds { slots_start: 4, ..Bounds::default() });
+    for slots in [adaptive, Slots::Fixed(4)] {
+        let mut gate = gate(slots);
+        busy_for(&mut gate, 1000, 900);
+        let mut slow = admitted(arrive(&mut gate, at(1900), BATCH));
+        gate.slows(at(1900), &mut slow, ());
+        assert!(!gate.is_to_end(&slow), "it is in nobody's way");
+        let others = [0, 1].map(|_| queued(arrive(&mut gate, at(1901), BATCH)));
+        gate.tick(at(1901));
+        let site = admitted(arrive(&mut gate, at(1901), SITE));
+        gate.finish(at(1901), site, Outcome::without_answer(End::Served));
+        assert!(gate.is_to_end(&slow) && gate.next_effect().is_some());
+        gate.finish(at(1902), slow, Outcome::without_answer(End::Cancelled));
+        let Claim::Admitted(next) = gate.claim(others[0]) else { panic!("it is next") };
+        assert!(!gate.is_to_end(&next), "it is not slow");
+        gate.finish(at(1903), next, Outcome::without_answer(End::Served));
+        assert!(matches!(gate.claim(others[1]), Claim::Admitted(_)));
+    }
+}
+
+#[test]
+fn what_waits_for_its_client_no_more_is_in_progress() {
+    let mut gate = gate(Slots::Adaptive(Bounds { slots_start: 4, ..Bounds::default() }));
+    busy_for(&mut gate, 1000, 900);
+    let mut download = admitted(arrive(&mut gate, at(1900), BATCH));
+    let given = answered(at(1901), &download);
+    assert!(!gate.resume(at(1901), &mut download), "it is");
+    assert!(gate.lend(at(1901), &mut download, Lends::Takes, &given));
+    let running = |gate: &Gate<()>| {
+        let pool = gate.pool(PoolId::DEFAULT).expect("there is one");
+        pool.background().expect("there is one").running
+    };
+    assert_eq!((running(&gate), gate.lent()), (0, 1));
+    assert!(gate.resume(at(1902), &mut download));
+    assert_eq!((running(&gate), gate.lent()), (1, 0));
+    let ticket = queued(arrive(&mut gate, at(1902), BATCH));
+    assert!(gate.lend(at(1903), &mut download, Lends::Takes, &given));
+    let Claim::Admitted(next) = gate.claim(ticket) else { panic!("there is room") };
+    // Beyond what may be.
+    assert!(gate.resume(at(1904), &mut download));
+    assert_eq!((running(&gate), gate.lent()), (2, 0));
+    for slot in [download, next] {
+        gate.finish(at(1905), slot, given);
+    }
+    assert_eq!((running(&gate), gate.lent()), (0, 0));
+}
+
 /// The limit after a minute before a server of so many workers, which a hundred clients of the foreground ask again and again.
 fn found(workers: usize, with_one_that_lasts: bool) -> u32 {
     let mut gate = gate(Slots::Adaptive(Bounds::default()));
@@ -416,8 +466,10 @@ enum Op {
     },
     Finish(u8, End),
     Cancel(u8),
-    /// It waits for its client.
+    /// It waits for its client, or does not any more.
     Lend(u8),
+    Resume(u8),
+    Slow(u8),
     Tick(u16),
     /// The batch class is of the background, or is not.
     Reload(bool),
@@ -431,6 +483,8 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (any::<u8>(), end).prop_map(|(place, end)| Op::Finish(place, end)),
         1 => any::<u8>().prop_map(Op::Cancel),
         2 => any::<u8>().prop_map(Op::Lend),
+        1 => any::<u8>().prop_map(Op::Resume),
+        1 => any::<u8>().prop_map(Op::Slow),
         2 => (0u16..1500).prop_map(Op::Tick),
         1 => any::<bool>().prop_map(Op::Reload),
     ]
@@ -499,6 +553,14 @@ proptest! {
                     let outcome = answered(at(now), slot);
                     gate.lend(at(now), slot, Lends::Takes, &outcome);
                 }
+                Op::Resume(place) if !running.is_empty() => {
+                    let place = usize::from(place) % running.len();
+                    gate.resume(at(now), &mut running[place]);
+                }
+                Op::Slow(place) if !running.is_empty() => {
+                    let place = usize::from(place) % running.len();
+                    gate.slows(at(now), &mut running[place], ());
+                }
                 Op::Tick(ms) => {
                     now += u64::from(ms);
                     gate.tick(at(now));
@@ -507,7 +569,7 @@ proptest! {
                     is_background = background;
                     gate.reconfigure(at(now), plan(background));
                 }
-                Op::Finish(..) | Op::Cancel(_) | Op::Lend(_) => {}
+                Op::Finish(..) | Op::Cancel(_) | Op::Lend(_) | Op::Resume(_) | Op::Slow(_) => {}
             }
             while gate.next_effect().is_some() {}
             let mut still = Vec::new();

@@ -293,13 +293,6 @@ fn who_needs_no_turn_any_more_is_called_at_once_and_charged() {
     world.schedule.set(world.now, SAID, &[sender(0, None), sender(1, None), batch_of(2)]);
     let here = |class| class == ClassId(1);
     assert_eq!(world.schedule.next(world.now, here), Ok(ClassId(1)));
-    // What was taken and not written is there for others.
-    let mut world = World::of(&[sender(0, Some(weighing(1.0)))]);
-    world.run(1);
-    world.now = Moment::from_millis(2);
-    assert_eq!(world.schedule.take(world.now, ClassId(0), 1400, heads()), Ok(1400));
-    world.schedule.give_back(1400, heads());
-    assert_eq!(world.schedule.take(world.now, ClassId(0), 1400, heads()), Ok(1400));
 }
 
 #[test]

@@ -28,6 +28,11 @@ pub fn unsent(stream: &impl AsFd) -> Option<u32> {
     Some(u32_at(&read::<LEN_OF_ALL>(stream)?, offset_of!(libc::tcp_info, tcpi_notsent_bytes)))
 }
 
+/// Bytes that each packet to the peer carries at most; `None`: the kernel does not tell, or it is no TCP connection. One system call.
+pub fn segment(stream: &impl AsFd) -> Option<u32> {
+    Some(u32_at(&read::<LEN>(stream)?, offset_of!(libc::tcp_info, tcpi_snd_mss)))
+}
+
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {

@@ -216,6 +216,7 @@ impl<T> Pool<T> {
             turn: None,
             preemptible: None,
             slow: None,
+            slow_beside: false,
             place,
         }
     }

@@ -36,7 +36,8 @@ pub(super) const MOST: u32 = 1_000;
 /// For how long without a break what is in progress beside the limit disturbs what it gives, while it is full: then it lasts, and is as if
 /// the origin were smaller.
 const DISTURBED_MAX: Duration = Duration::from_secs(10);
-/// For so long after it was full the limit counts as that: a slot is free for a moment whenever a request ends.
+/// For so long after it was full the limit counts as that: a slot is free for a moment whenever a request ends. Nor is it a break for the background if it
+/// has nothing in progress for no longer.
 const FULL: Duration = Duration::from_secs(1);
 
 /// What the background of a pool does at one moment.
@@ -69,8 +70,9 @@ pub(super) struct Background {
     pub(super) is_quiet: bool,
     /// When the foreground filled the limit last.
     full_at: Option<Moment>,
-    /// Since when something of the background has been in progress without a break.
+    /// Since when something of the background has been in progress without a break that counts; and when it last was.
     present_since: Option<Moment>,
+    present_at: Moment,
 }
 
 impl Background {
@@ -86,12 +88,19 @@ impl Background {
             is_quiet: false,
             full_at: None,
             present_since: None,
+            present_at: now,
         }
     }
 
     /// How many of its requests may be in progress now.
     pub(super) fn bound(&self) -> u32 {
         if self.is_quiet { u32::MAX } else { self.law.bound() }
+    }
+
+    /// Whether as many are in progress as may be, and that is what others of it wait for.
+    pub(super) fn is_crowded(&self) -> bool {
+        let bound = self.bound();
+        self.is_full && bound > 0 && self.running >= bound
     }
 
     /// How long nobody of the foreground must have been there for nobody to be expected.
@@ -131,7 +140,11 @@ impl Background {
     /// So many of it are in progress, and the foreground fills the limit or does not.
     pub(super) fn looks(&mut self, now: Moment, running: u32, is_limit_full: bool) {
         self.running = running;
-        self.present_since = (running > 0).then(|| self.present_since.unwrap_or(now));
+        if running > 0 {
+            let is_break = now.since(self.present_at) > FULL;
+            self.present_since = self.present_since.filter(|_| !is_break).or(Some(now));
+            self.present_at = now;
+        }
         if is_limit_full {
             self.full_at = Some(now);
         }
@@ -139,7 +152,8 @@ impl Background {
 
     /// Whether what the origin refuses may be refused because of what is in progress beside the limit.
     pub(super) fn is_present(&self, now: Moment) -> bool {
-        self.present_since.is_some_and(|since| now.since(since) < DISTURBED_MAX)
+        let is_new = |since| now.since(since) < DISTURBED_MAX;
+        self.running > 0 && self.present_since.is_some_and(is_new)
     }
 
     /// Whether what the limit gives says nothing, because of what is in progress beside it.

@@ -79,6 +79,7 @@ impl<T> Pool<T> {
             turn: waiter.turn,
             preemptible: None,
             slow: None,
+            slow_beside: false,
             place,
         }
     }
@@ -129,7 +130,7 @@ impl<T> Pool<T> {
             self.preemptible.remove(key);
         }
         if let Some(key) = slot.slow {
-            self.slow.remove(key);
+            self.slow_of(slot).remove(key);
         }
     }
 }

@@ -47,13 +47,34 @@ impl<T> Gate<T> {
             return false;
         }
         let may_be = match slot.is_beside() {
-            true => pool.lent.one_more_beside(pool.limit.slots()),
+            true => !pool.is_ending(slot) && pool.lent.one_more_beside(pool.limit.slots()),
             false => pool.lent.one_more(lends),
         };
         if !may_be {
             return false;
         }
+        if slot.is_beside()
+            && let Some(key) = slot.slow.take()
+        {
+            // To end it would make no room any more.
+            pool.slow_of(slot).remove(key);
+        }
         pool.lend(now, slot, lends, outcome);
+        pool.dispatch(common, now);
+        true
+    }
+
+    /// The client or the link takes the answer of a background request without a wait now, so that the origin works for it again: it is in progress,
+    /// also beyond what may be. `false`, and nothing done, if it is none, or its slot is not lent. O(classes).
+    pub fn resume(&mut self, now: Moment, slot: &mut Slot) -> bool {
+        let (now, pool, common) = self.at(now, slot.pool);
+        if !slot.is_lent_beside() || pool.is_written_off(slot) {
+            return false;
+        }
+        pool.advance(now);
+        pool.lent.one_less_beside();
+        slot.holds = Holds::Beside;
+        *pool.classes.load_mut(slot.class).held(true) += u32::from(slot.grant.slots);
         pool.dispatch(common, now);
         true
     }

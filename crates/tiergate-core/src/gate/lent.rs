@@ -57,6 +57,18 @@ impl ClientTime {
         let all = self.first.map_or(Duration::ZERO, |first| now.since(first));
         self.waited >= lends.after() && self.waited >= all.mul_f64(LENDS_PART)
     }
+
+    /// Whether so little of its time since it was lent, or since it was last asked, is the client's that it works as others do; it does not wait now. Asked after as long as the slot
+    /// was lent after; before that, `false`.
+    pub fn is_little(&mut self, now: Moment, lends: Lends) -> bool {
+        let all = self.first.map_or(Duration::ZERO, |first| now.since(first));
+        if all < lends.after() {
+            return false;
+        }
+        let is_little = self.waited < all.mul_f64(LENDS_PART);
+        *self = ClientTime { first: Some(now), ..ClientTime::default() };
+        is_little
+    }
 }
 
 /// Most requests of a pool whose slots are lent, for each reason.

@@ -118,6 +118,8 @@ pub struct Pool<T> {
     pub(super) background: Option<Box<Background>>,
     pub(super) preemptible: Revocable<T>,
     pub(super) slow: Revocable<T>,
+    /// The same of those that hold slots that are none of the limit's, by lane.
+    pub(super) slow_beside: Revocable<T>,
     pub(super) lent: Lent,
     pub(super) overtaken: Overtaken,
     pub(super) triggers: Triggers,
@@ -154,6 +156,7 @@ impl<T> Pool<T> {
             background: None,
             preemptible: Revocable::new(),
             slow: Revocable::new(),
+            slow_beside: Revocable::new(),
             lent: Lent::default(),
             overtaken: Overtaken::new(),
             triggers: Triggers::default(),

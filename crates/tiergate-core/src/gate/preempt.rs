@@ -54,7 +54,11 @@ impl<T> Pool<T> {
     /// Takes back slots for the next request, if it finds no room. O(classes); nothing where no slot may be
     /// taken back.
     pub(super) fn reclaim(&mut self, common: &mut Common<T>, now: Moment) {
-        if self.backlog.len() == 0 || self.preemptible.is_empty() && self.slow.is_empty() {
+        if self.backlog.len() == 0 {
+            return;
+        }
+        self.end_slow_of_background(common);
+        if self.preemptible.is_empty() && self.slow.is_empty() {
             return;
         }
         self.end_slow_at_resources(common);

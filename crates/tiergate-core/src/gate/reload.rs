@@ -107,6 +107,7 @@ impl<T> Pool<T> {
             for lane in self.lanes.of_class(*id) {
                 self.backlog.reconfigure(lane, Discipline::of_plan(plan, class));
                 self.slow.make_room(lane.index());
+                self.slow_beside.make_room(lane.index());
             }
             self.preemptible.make_room(id.index());
         }

@@ -55,8 +55,9 @@ pub struct Slot {
     pub(super) turn: Option<FlowTurn>,
     /// What it is named by among the preemptible ones.
     pub(super) preemptible: Option<Key>,
-    /// What it is named by among those of clients that are slow or have left.
+    /// What it is named by among those of clients that are slow or have left, and whether those hold slots that are none of the limit's.
     pub(super) slow: Option<Key>,
+    pub(super) slow_beside: bool,
     /// What it is named by among the requests in progress, where the limit is adaptive.
     pub(super) place: Option<Key>,
 }
@@ -89,11 +90,21 @@ impl Slot {
         matches!(self.holds, Holds::Beside | Holds::Lent { beside: true, .. })
     }
 
+    /// Whether it is of the background, and lent.
+    pub(super) fn is_lent_beside(&self) -> bool {
+        matches!(self.holds, Holds::Lent { beside: true, .. })
+    }
+
     pub(super) fn transfer(&self) -> Option<Key> {
         match self.holds {
             Holds::Transfer(key) => Some(key),
             Holds::Slots(_) | Holds::Beside | Holds::Lent { .. } => None,
         }
+    }
+
+    /// Whether it holds nothing that others could have: it is lent, or none of the limit's.
+    pub fn takes_nothing(&self) -> bool {
+        self.is_beside() || self.lent().is_some()
     }
 
     pub(super) fn lent(&self) -> Option<(Lends, Moment)> {

@@ -5,7 +5,7 @@
 //! ([`Gate::slows`]). Beyond a share of the slots ([`Spec::slow_slots_max`]) such requests are ended as soon
 //! as others wait: the least important class first, and of that the client that has been slow for longest. (The youngest
 //! would lose least, but that is the client that stumbles for a moment beside others who are slow for ever.)
-//! While nobody waits, they are let be: ending them would serve no one. Those that hold a slot of a resource may hold the same share of its
+//! While nobody waits, they are let be: ending them would serve no one. Those of the background end once others of it wait for nothing else. Those that hold a slot of a resource may hold the same share of its
 //! slots, and end as soon as others wait for it.
 //!
 //! A request whose client has left holds its slot until the origin is done. One that takes so long that it
@@ -17,7 +17,7 @@
 //! [`Spec::slow_slots_max`]: crate::plan::Spec::slow_slots_max
 
 use super::pool::{Common, Pool};
-use super::revocable::Which;
+use super::revocable::{Revocable, Which};
 use super::wait::Chosen;
 use super::{Gate, Slot};
 use crate::time::Moment;
@@ -28,9 +28,10 @@ impl<T> Gate<T> {
     /// back soon. Nothing if it was said before. O(classes).
     pub fn slows(&mut self, now: Moment, slot: &mut Slot, wake: T) {
         let (now, pool, common) = self.at(now, slot.pool);
-        // One that holds none of the limit's makes no room for others.
-        if slot.slow.is_none() && !slot.is_beside() {
-            slot.slow = Some(pool.slow.add(slot.lane.index(), slot.slots(), wake));
+        if slot.slow.is_none() && !slot.is_lent_beside() {
+            slot.slow_beside = slot.is_beside();
+            let (lane, slots) = (slot.lane.index(), slot.slots());
+            slot.slow = Some(pool.slow_of(slot).add(lane, slots, wake));
             pool.advance(now);
             pool.reclaim(common, now);
         }
@@ -40,8 +41,10 @@ impl<T> Gate<T> {
     /// as with [`Gate::slows`].
     pub fn overstays(&mut self, now: Moment, slot: &mut Slot, wake: T) {
         let (now, pool, common) = self.at(now, slot.pool);
-        if slot.slow.is_none() && !slot.is_beside() {
-            slot.slow = Some(pool.slow.add_oldest(slot.lane.index(), slot.slots(), wake));
+        if slot.slow.is_none() && !slot.is_lent_beside() {
+            slot.slow_beside = slot.is_beside();
+            let (lane, slots) = (slot.lane.index(), slot.slots());
+            slot.slow = Some(pool.slow_of(slot).add_oldest(lane, slots, wake));
             pool.advance(now);
             pool.reclaim(common, now);
         }
@@ -52,14 +55,13 @@ impl<T> Gate<T> {
         if !self.is_to_end(slot)
             && let Some(key) = slot.slow.take()
         {
-            self.pool_of_mut(slot.pool).slow.remove(key);
+            self.pool_of_mut(slot.pool).slow_of(slot).remove(key);
         }
     }
 
     /// Whether the request in the slot is to end because its client is too slow, or has left.
     pub fn is_to_end(&self, slot: &Slot) -> bool {
-        let slow = &self.pool_of(slot.pool).slow;
-        slot.slow.is_some_and(|key| slow.is_marked(key))
+        self.pool_of(slot.pool).is_ending(slot)
     }
 }
 
@@ -81,6 +83,39 @@ impl<T> Pool<T> {
             };
             common.effects.wake(wake);
         }
+    }
+
+    /// Whether it was said of the slot that the request is to end because of its client.
+    pub(super) fn is_ending(&self, slot: &Slot) -> bool {
+        let slow = if slot.slow_beside { &self.slow_beside } else { &self.slow };
+        slot.slow.is_some_and(|key| slow.is_marked(key))
+    }
+
+    /// Where the slot is named while its client is slow or has left.
+    pub(super) fn slow_of(&mut self, slot: &Slot) -> &mut Revocable<T> {
+        if slot.slow_beside { &mut self.slow_beside } else { &mut self.slow }
+    }
+
+    /// Marks one of the background to be ended, if others of it wait only because as many are in progress as may be: one that holds that alone would
+    /// keep all of them waiting. One at a time. O(lanes of the background).
+    pub(super) fn end_slow_of_background(&mut self, common: &mut Common<T>) {
+        if self.slow.is_empty() && self.slow_beside.is_empty() {
+            return;
+        }
+        let Some(background) = self.background.as_ref().filter(|it| it.is_crowded()) else {
+            return;
+        };
+        let lanes = || background.lanes.iter().map(|lane| lane.index());
+        let marked = |lane: usize| self.slow.marked_of(lane) + self.slow_beside.marked_of(lane);
+        let waits = background.lanes.iter().any(|lane| self.lanes.at(*lane).waiting > 0);
+        if !waits || lanes().any(|lane| marked(lane) > 0) {
+            return;
+        }
+        let wake = lanes().rev().find_map(|lane| {
+            let beside = self.slow_beside.mark(lane, Which::Oldest);
+            beside.or_else(|| self.slow.mark(lane, Which::Oldest))
+        });
+        wake.into_iter().for_each(|wake| common.effects.wake(wake));
     }
 
     /// The same of each resource that requests wait for: they hold the part of its slots that they may hold of the pool's.

@@ -385,14 +385,6 @@ impl Scheduler {
         }
     }
 
-    /// So many bytes that were taken were not written: others may have them. They are the class's all the same, which has asked for them.
-    pub fn give_back(&mut self, bytes: u64, heads: Heads) {
-        if let Some((estimate, _)) = &mut self.estimate {
-            estimate.sends(-heads.on_wire(bytes));
-        }
-        self.queue.give_back(bytes, heads);
-    }
-
     /// Whether the class takes no turns any more, though answers of it may still wait for one.
     fn is_free(&self, class: ClassId) -> bool {
         !self.is_shared && self.of(class).is_some_and(|it| !it.is_background)

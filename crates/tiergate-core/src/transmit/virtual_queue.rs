@@ -81,8 +81,9 @@ impl VirtualQueue {
     /// None now, and when to ask again if the foreground sends nothing until then.
     pub(super) fn take(&mut self, now: Moment, wanted: u64, heads: Heads) -> Result<u64, Moment> {
         self.pass(now);
-        let bytes = wanted.clamp(1, self.quantum);
-        let missing = heads.on_wire(bytes) - self.tokens;
+        let bytes = wanted.clamp(1, heads.whole(self.quantum));
+        // What is more than usual, as in short packets, is paid afterwards: there are never so many tokens.
+        let missing = heads.on_wire(bytes).min(self.turn()) - self.tokens;
         // What is earned in a part of a nanosecond is not waited for.
         if missing <= ROUNDING && now >= self.held_until {
             self.tokens -= heads.on_wire(bytes);
@@ -142,11 +143,6 @@ impl VirtualQueue {
     /// The background is to send nothing until then.
     pub(super) fn hold(&mut self, until: Moment) {
         self.held_until = until;
-    }
-
-    /// So many bytes that were taken were not written.
-    pub(super) fn give_back(&mut self, bytes: u64, heads: Heads) {
-        self.tokens = (self.tokens + heads.on_wire(bytes)).min(self.saved_max());
     }
 
     fn saved_max(&self) -> f64 {
@@ -257,6 +253,26 @@ mod tests {
                     assert!(queue.take(now, u64::MAX, heads).is_ok(), "{bits} {heads:?}");
                 }
             }
+        }
+    }
+
+    /// A client may say that it takes no longer ones.
+    #[test]
+    fn short_packets_take_no_more_of_the_link_than_there_is() {
+        let now = Moment::from_millis(100_000);
+        for packet in [36, 500, 1368, 1448] {
+            let heads = Heads::of(false, false).in_packets_of(packet);
+            let mut queue = VirtualQueue::new(now, 10 * LINK);
+            let (mut at, mut sent) = (now, 0.0);
+            let end = now + Duration::from_secs(1);
+            while at < end {
+                match queue.take(at, u64::MAX, heads) {
+                    Ok(bytes) => sent += heads.on_wire(bytes),
+                    Err(again) => at = again,
+                }
+            }
+            let of_link = sent / (10.0 * RATE);
+            assert!((of_link - 1.0).abs() < 0.01, "{packet}: {of_link}");
         }
     }
 

@@ -210,6 +210,16 @@ impl<D: Deref<Target = Door>> Guard<D> {
         is_lent
     }
 
+    /// The request of the background does not wait for its client any more: it is in progress, if its slot was lent. Whether it was.
+    pub fn resume(&mut self) -> bool {
+        let Hold::Slot(slot) = &mut self.hold else { return false };
+        let now = self.door.now();
+        let mut gate = self.door.gate();
+        let was_lent = gate.resume(now, slot);
+        self.door.settle(gate, now);
+        was_lent
+    }
+
     /// The request that arrived so is to have a slot again, if its own is lent, before its end is sent. The task is woken
     /// when the wait is over.
     ///
@@ -271,9 +281,14 @@ impl<D: Deref<Target = Door>> Guard<D> {
         Poll::Ready(())
     }
 
-    /// Whether it takes nothing from other requests: see [`Slot::is_beside`].
+    /// Whether it is of the background: see [`Slot::is_beside`].
     pub fn is_beside(&self) -> bool {
         matches!(&self.hold, Hold::Slot(slot) if slot.is_beside())
+    }
+
+    /// Whether it holds nothing that others could have: see [`Slot::takes_nothing`].
+    pub fn takes_nothing(&self) -> bool {
+        matches!(&self.hold, Hold::Slot(slot) if slot.takes_nothing())
     }
 
     /// Whether the request is to end because its client is too slow, or has left.

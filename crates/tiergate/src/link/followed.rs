@@ -18,6 +18,8 @@ const EVERY: Duration = Duration::from_secs(5);
 const SETTLES: Duration = Duration::from_millis(50);
 /// How long it is not read again after that: some change again and again.
 const SELDOM: Duration = Duration::from_millis(500);
+/// How often it is read at once where it has changed and cannot be read: shapers are replaced by several commands.
+const TRIES: u32 = 5;
 
 /// What the link carries where the policy does not say it, for `/status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,11 +86,13 @@ impl FollowedInterface {
             .inspect_err(|error| tracing::warn!("link: the kernel does not say when queues change ({error}); a changed shaper is noticed within {EVERY:?}"))
             .ok();
         // It may have changed since the policy was read, and told nobody.
-        let mut has_changed = false;
+        let (mut has_changed, mut tries) = (false, 0);
         loop {
             if has_changed {
                 // What is sent until it is read would wait before a link that has become slower.
-                says(&self, Said::Changes);
+                if tries == 0 {
+                    says(&self, Said::Changes);
+                }
                 tokio::time::sleep(SETTLES).await;
             }
             // Before it is read: a change during that is told again.
@@ -100,6 +104,11 @@ impl FollowedInterface {
                 Ok(read) => read.map_err(|fault| fault.to_string()),
                 Err(panicked) => Err(panicked.to_string()),
             };
+            tries = if has_changed && read.is_err() { tries + 1 } else { 0 };
+            if (1..TRIES).contains(&tries) {
+                continue;
+            }
+            tries = 0;
             let news = self.state().took(read);
             let State { capacity, fault, .. } = self.state().clone();
             let (interface, bits) = (&self.name, capacity.bits);

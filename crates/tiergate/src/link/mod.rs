@@ -163,15 +163,6 @@ impl Link {
         schedule.as_ref().is_none_or(|it| turn.is_in_stock(bytes, it.stock(threads)))
     }
 
-    /// So many bytes that an answer took in its turns were not written.
-    pub fn give_back(&self, turn: &Turn, bytes: u64) {
-        if bytes > 0
-            && let Some(schedule) = &mut *self.schedule.lock().expect(HELD)
-        {
-            schedule.give_back(bytes, turn.heads());
-        }
-    }
-
     /// Ready with how many of so many bytes may be written now; else the task is woken in its turn.
     pub fn poll_take(&self, turn: &mut Turn, wanted: u64, context: &Context<'_>) -> Poll<u64> {
         let mut schedule = self.schedule.lock().expect(HELD);

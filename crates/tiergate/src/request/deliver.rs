@@ -22,6 +22,7 @@ use crate::door::SlotGuard;
 use crate::grpc;
 use crate::link::Turn;
 use crate::origin::Lease;
+use crate::tcp_info;
 use crate::timers::Timer;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -49,7 +50,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         }
         let brought = self.bring(&mut outbox, &mut body, answer).await;
         self.record.sent += outbox.written();
-        self.leave_line(&outbox);
+        self.leave_line();
         if self.stream.found() {
             self.record.end = Some(End::Upgraded);
         }
@@ -70,10 +71,9 @@ impl<'d, C: Client> Request<'_, 'd, C> {
     }
 
     /// The answer has been sent, or is not to be.
-    pub(super) fn leave_line(&mut self, outbox: &Outbox) {
-        if let Some(turn) = self.turn.take() {
+    pub(super) fn leave_line(&mut self) {
+        if self.turn.take().is_some() {
             self.shared.link.ends(self.client.peer().address, false);
-            self.shared.link.give_back(&turn, outbox.allowed().unwrap_or(0));
         }
     }
 
@@ -81,12 +81,18 @@ impl<'d, C: Client> Request<'_, 'd, C> {
     pub(super) fn stand_in_line(&mut self, outbox: &mut Outbox) {
         outbox.takes_turns = true;
         let id = self.facts.arrival.class;
-        let class = self.config.policy.plan.class(id);
+        // A reload may have made its class one of the background meanwhile.
+        let config = self.shared.config.load();
+        let class = config.policy.plan.class(id);
         let is_background = class.is_some_and(|class| class.background);
         let waits = self.shared.link.is_in_turns(is_background);
         self.client.sends_in_turns(waits);
-        let (peer, heads) = (self.client.peer(), self.heads());
-        self.turn = waits.then(|| Box::new(Turn::new(id, class, peer.address, heads)));
+        self.turn = waits.then(|| {
+            let segment = self.client.socket().and_then(|socket| tcp_info::segment(&socket));
+            let heads = self.heads();
+            let heads = segment.map_or(heads, |segment| heads.in_packets_of(segment.into()));
+            Box::new(Turn::new(id, class, self.client.peer().address, heads))
+        });
     }
 
     /// What stands around each packet of an answer to this client.
@@ -332,7 +338,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         self.turn.is_some()
             && outbox.awaits_turn()
             && outbox.left() > 0
-            && self.slot.as_ref().is_none_or(SlotGuard::is_beside)
+            && self.slot.as_ref().is_none_or(SlotGuard::takes_nothing)
     }
 
     /// What it may take of the memory for answers that clients have not taken yet: of what is held back half, so that the rest is left

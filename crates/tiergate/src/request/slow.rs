@@ -125,7 +125,14 @@ impl SlowDetector {
     /// The request waits for the origin, or for nothing.
     pub(super) fn goes_on(&mut self, slot: &mut Option<SlotGuard<'_>>, context: &mut Context<'_>) {
         let Some(watch) = self.0.as_mut() else { return };
-        watch.client_time.ends(clock::recent());
+        let now = clock::recent();
+        watch.client_time.ends(now);
+        if watch.lent == Some(Lends::Takes)
+            && watch.client_time.is_little(now, Lends::Takes)
+            && slot.as_mut().is_some_and(|slot| slot.is_beside() && slot.resume())
+        {
+            watch.lent = None;
+        }
         if std::mem::replace(&mut watch.phase, Phase::GoesOn) == Phase::GoesOn {
             return;
         }
@@ -151,17 +158,21 @@ impl Watch {
         }
     }
 
-    /// Lends the slot, if most of the time is the client's.
+    /// Lends the slot, if most of the time is the client's, in a wait.
     fn lend(&mut self, way: Way, slot: &mut SlotGuard<'_>, now: Moment) {
         let lends = way.lends();
-        if self.lent.is_some() || !self.client_time.is_most(now, lends) {
+        if self.lent.is_some() {
+            return self.client_time.begins(now);
+        }
+        if !self.client_time.is_most(now, lends) {
             return;
         }
-        match slot.lend(lends) {
-            true => self.lent = Some(lends),
-            // Asked for again after as long.
-            false => self.client_time = ClientTime::default(),
+        if slot.lend(lends) {
+            self.lent = Some(lends);
         }
+        // Where it may not, it is asked for again after as long; where it may, whether it still waits.
+        self.client_time = ClientTime::default();
+        self.client_time.begins(now);
     }
 
     /// Takes in what the client has moved; says whether it is slow.

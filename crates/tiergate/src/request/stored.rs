@@ -136,7 +136,7 @@ impl<C: Client> Request<'_, '_, C> {
         let mut outbox = Outbox::new(std::mem::take(&mut self.head));
         let sent = self.send_copy(&copy, &mut outbox).await;
         self.record.sent += outbox.written();
-        self.leave_line(&outbox);
+        self.leave_line();
         self.head = outbox.into_head();
         match sent {
             Ok(()) => {

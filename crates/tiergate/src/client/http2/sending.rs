@@ -27,7 +27,8 @@ impl Http2<'_> {
             return Poll::Ready(Ok(()));
         }
         while let Some(len) = outbox.next_len() {
-            if outbox.is_sparing {
+            // What has its turns on the link is not to leave together later, once a client reads that did not.
+            if outbox.is_sparing || outbox.allowed().is_some() {
                 ready!(self.held.poll_none(context));
             }
             let allowed = outbox.allowed().map(|it| usize::try_from(it).unwrap_or(usize::MAX));
