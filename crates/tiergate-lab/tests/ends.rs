@@ -4,6 +4,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 const LAB: &str = env!("CARGO_BIN_EXE_tiergate-lab");
@@ -50,7 +51,11 @@ fn start_origin(args: &[&str]) -> (Started, SocketAddr) {
 }
 
 fn start_server(command: &str, args: &[&str]) -> (Started, SocketAddr) {
-    let free = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    // An address of its own: nothing else takes the port until the server does.
+    static COUNT: AtomicU8 = AtomicU8::new(1);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let free = TcpListener::bind(SocketAddr::from(([127, 0, 7, number], 0)))
+        .expect("loopback has a free port");
     let address = free.local_addr().expect("it is bound");
     drop(free);
     let child = Command::new(LAB)

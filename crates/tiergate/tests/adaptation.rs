@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 use support::client::Client;
 use support::eventually;
-use support::gateway::{Gateway, Policy};
+use support::gateway::{Gateway, Policy, Port};
 use support::origin::Origin;
 
 /// A process that computes until it is ended.
@@ -209,8 +209,8 @@ fn where_a_level_s_pool_is_down_its_tree_is_not_asked_for_elsewhere() {
     let busy = Busy::start();
     fs::write(&pid_file, busy.0.id().to_string()).expect("written");
     let (origin, cheap) = (origin(), origin());
-    let down = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
-    let down = down.expect("an address").to_string();
+    let held = Port::reserve();
+    let down = held.address.to_string();
     let tables = |low: &str, full: &str| {
         let health = "health = { path = \"/\", interval = \"100ms\", fall = 1 }\n";
         format!(

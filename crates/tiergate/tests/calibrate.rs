@@ -341,9 +341,10 @@ fn bounds_hold() {
 
 #[test]
 fn what_does_not_answer_as_it_should_is_not_loaded() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("an address");
-    let nobody = format!("http://{}/", free.local_addr().expect("bound"));
-    drop(free);
+    // Bound and not listening, so that no other program gets the port.
+    let held = tokio::net::TcpSocket::new_v4().expect("a socket");
+    held.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+    let nobody = format!("http://{}/", held.local_addr().expect("bound"));
     let fault = |words: &[&str]| {
         let output = calibrate(words);
         assert_eq!(output.status.code(), Some(1), "{words:?}: {output:?}");

@@ -107,11 +107,9 @@ fn a_program_log_that_nobody_reads_delays_no_request() {
 #[test]
 fn of_several_servers_one_that_dies_costs_no_request() {
     let (first, second) = (Origin::echo(), Origin::echo());
-    let dead = {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.local_addr().expect("bound").to_string()
-    };
-    let gateway = Gateway::start(&policy(&[first.server(), dead, second.server()], 8));
+    let dead = Port::reserve();
+    let servers = [first.server(), dead.address.to_string(), second.server()];
+    let gateway = Gateway::start(&policy(&servers, 8));
     let load = Load::start(gateway.address, 4, Habit::Keep);
     eventually("all is spread", || first.requests().0.len() > 50 && second.requests().0.len() > 50);
     load.stop().assert_all(&[200]);

@@ -433,7 +433,8 @@ fn all_addresses_of_ipv6_leave_ipv4_to_another_listener() {
     let origin = Origin::echo();
     let policy = Policy::of(&[origin.server()]);
     let gateway = Gateway::start(&policy);
-    let second = Port::reserve().address;
+    let port = Port::reserve();
+    let second = port.address;
     let all = (Ipv6Addr::UNSPECIFIED, second.port()).into();
     for pair in [[second, all], [all, second]] {
         gateway.write_policy(&policy.text(&[gateway.address, pair[0], pair[1]], gateway.admin));
@@ -454,7 +455,8 @@ fn all_addresses_of_ipv6_keep_the_ip_versions_that_they_were_opened_with() {
     let origin = Origin::echo();
     let policy = Policy::of(&[origin.server()]);
     let gateway = Gateway::start(&policy);
-    let second = Port::reserve().address;
+    let port = Port::reserve();
+    let second = port.address;
     let all = (Ipv6Addr::UNSPECIFIED, second.port()).into();
     let reload = |more: &[SocketAddr]| {
         let listen = [&[gateway.address], more].concat();

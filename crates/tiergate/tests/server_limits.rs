@@ -3,13 +3,13 @@
 
 mod support;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 use support::client::Client;
-use support::gateway::{Gateway, Policy};
+use support::gateway::{Gateway, Policy, Port};
 use support::load::{Habit, Load};
 use support::origin::{Origin, ok};
 use support::{eventually, eventually_is};
@@ -19,7 +19,8 @@ const CAP: usize = 3;
 /// A server that counts what it works on at once, and that may die and come back.
 struct Server {
     origin: Option<Origin>,
-    address: SocketAddr,
+    /// Also while it is dead.
+    port: Port,
     most: Arc<AtomicUsize>,
     served: Arc<AtomicUsize>,
     is_dead: Arc<AtomicBool>,
@@ -28,10 +29,11 @@ struct Server {
 
 impl Server {
     fn start(takes_ms: u64) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = Port::reserve();
+        let listener = TcpListener::bind(port.address).expect("a port of our own");
         let mut server = Server {
             origin: None,
-            address: listener.local_addr().expect("bound"),
+            port,
             most: Arc::default(),
             served: Arc::default(),
             is_dead: Arc::default(),
@@ -60,7 +62,7 @@ impl Server {
     }
 
     fn name(&self) -> String {
-        self.address.to_string()
+        self.port.address.to_string()
     }
 
     fn served(&self) -> usize {
@@ -79,14 +81,14 @@ impl Server {
     fn dies(&mut self) {
         self.is_dead.store(true, Ordering::SeqCst);
         self.origin = None;
-        eventually("it is gone", || Client::try_connect(self.address).is_err());
+        eventually("it is gone", || Client::try_connect(self.port.address).is_err());
     }
 
     fn is_back(&mut self) {
-        let mut listener = TcpListener::bind(self.address);
+        let mut listener = TcpListener::bind(self.port.address);
         eventually("its port is free", || {
             if listener.is_err() {
-                listener = TcpListener::bind(self.address);
+                listener = TcpListener::bind(self.port.address);
             }
             listener.is_ok()
         });

@@ -204,7 +204,8 @@ fn an_upgrade_says_which_ip_versions_a_socket_keeps() {
     let origin = Origin::echo();
     let policy = Policy::of(&[origin.server()]);
     let gateway = Gateway::start(&policy);
-    let second = Port::reserve().address;
+    let port = Port::reserve();
+    let second = port.address;
     let all = (Ipv6Addr::UNSPECIFIED, second.port()).into();
     let write = |more: &[SocketAddr]| {
         let listen = [&[gateway.address], more].concat();

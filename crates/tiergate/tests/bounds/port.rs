@@ -18,7 +18,8 @@ fn a_port_that_another_process_has_is_shared_only_if_that_was_asked_for() {
         let _first = Gateway::start_beside(&port, &policy, folder.path());
         policy.listener.clear();
         let path = folder.path().join("second.toml");
-        let text = policy.text(&[port.address], Port::reserve().address);
+        let admin = Port::reserve();
+        let text = policy.text(&[port.address], admin.address);
         std::fs::write(&path, text).expect("our own folder");
         let mut second = Command::new(env!("CARGO_BIN_EXE_tiergate"));
         let second = second.arg("run").arg(&path).stdin(Stdio::null()).output();

@@ -14,7 +14,9 @@ mod trailers;
 mod world;
 
 use http::Request;
-use http3_client::{GET, Http3, answer, endpoint, frame, headers, quic, raw, trusting, try_quic};
+use http3_client::{
+    CLIENTS, GET, Http3, answer, endpoint, frame, headers, quic, raw, trusting, try_quic,
+};
 use quinn::VarInt;
 use std::path::Path;
 use std::time::Duration;
@@ -422,7 +424,7 @@ fn a_client_may_change_its_address_whichever_thread_has_its_connection() {
             let mut client = world.client().await;
             for _ in 0..4 {
                 assert_eq!(client.get("/").await.expect("an answer").status, 200);
-                let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
+                let socket = std::net::UdpSocket::bind((CLIENTS, 0)).expect("a free port");
                 client.endpoint.rebind(socket).expect("a socket");
             }
             assert_eq!(client.get("/").await.expect("an answer").status, 200);

@@ -51,9 +51,13 @@ pub fn trusting(certificate: &str, alpn: &str) -> ClientConfig {
     ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("TLS 1.3")))
 }
 
+/// Where clients come from. Not the gateways' address: their ports are reserved for TCP only, so that a client's socket might
+/// have the one that a gateway is to take for UDP.
+pub const CLIENTS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+
 /// A client's socket.
 pub fn endpoint() -> Endpoint {
-    Endpoint::client(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port")
+    Endpoint::client(SocketAddr::from((CLIENTS, 0))).expect("a free port")
 }
 
 /// A connection of QUIC alone.

@@ -5,6 +5,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 /// What it was sent.
@@ -50,9 +51,7 @@ impl Collector {
 
     /// `[tracing]` for it; `keys` follow.
     pub(crate) fn section(&self, keys: &str) -> String {
-        let server = self.origin.server();
-        let address = server.trim_start_matches("http://");
-        format!("[tracing]\nendpoint = \"http://{address}\"\ninterval = \"50ms\"\n{keys}\n")
+        section_at(self.origin.address, keys)
     }
 
     /// All spans so far.
@@ -76,6 +75,11 @@ impl Collector {
             })
             .collect()
     }
+}
+
+/// `[tracing]` for a collector at that address; `keys` follow.
+pub(crate) fn section_at(address: SocketAddr, keys: &str) -> String {
+    format!("[tracing]\nendpoint = \"http://{address}\"\ninterval = \"50ms\"\n{keys}\n")
 }
 
 /// A span's attribute, as text.

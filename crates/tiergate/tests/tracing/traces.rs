@@ -1,8 +1,8 @@
 //! Traces of requests: where `traceparent` comes from, and which spans a collector gets.
 
-use crate::collector::{Collector, attribute, hex};
+use crate::collector::{Collector, attribute, hex, section_at};
 use crate::support::client::Client;
-use crate::support::gateway::Gateway;
+use crate::support::gateway::{Gateway, Port};
 use crate::support::http2_client::{connect, run};
 use crate::support::origin::{Origin, ok};
 use crate::support::{eventually, eventually_is};
@@ -304,9 +304,8 @@ fn a_collector_that_is_dead_slow_or_lies_costs_spans_and_nothing_else() {
     all_are_dropped(&answer(huge), "timeout = \"100ms\"");
     let silent = Collector::serving(|_, _| thread::sleep(Duration::from_millis(300)));
     all_are_dropped(&silent, "timeout = \"100ms\"\nqueue = 10");
-    let dead = Collector::start();
-    let section = dead.section("sample = \"100%\"");
-    drop(dead);
+    let dead = Port::reserve();
+    let section = section_at(dead.address, "sample = \"100%\"");
     let (origin, folder) = (origin(), TempDir::new().expect("a folder"));
     let mut gateway = start(&origin, &folder, &section);
     traced(&mut gateway.client(), "");
