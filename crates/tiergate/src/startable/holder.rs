@@ -57,15 +57,17 @@ impl Holder {
         let mut all = Vec::new();
         for (inode, _) in &found {
             let socket = [format!("socket:[{inode}]")];
-            let holders = processes()
+            let holders: Vec<Holder> = processes()
                 .filter(|number| has_one(*number, &socket))
-                .map(|number| Holder::Process { name: name(number).unwrap_or_default(), number });
+                .map(|number| Holder::Process { name: name(number).unwrap_or_default(), number })
+                .collect();
             // Who passed a socket on to a gateway may have kept it.
             let is_gateway = |it: &Holder| {
                 let kind = it.kind(None);
                 (matches!(kind, HolderKind::MayBeGateway | HolderKind::OtherGateway), kind)
             };
-            all.extend(holders.max_by_key(is_gateway));
+            // Of several alike the first: a child that is no other program yet has all that its parent has.
+            all.extend(holders.into_iter().rev().max_by_key(is_gateway));
         }
         // Of several sockets, the one that keeps the address from a gateway.
         let user = found.first().and_then(|(_, user)| *user);
@@ -262,7 +264,9 @@ mod tests {
         let (own, other) = (policy("a.toml"), policy("b.toml"));
         // A gateway by its name and its arguments, which sleeps.
         let gateway = folder.path().join("tiergate-0.2");
-        std::fs::copy("/bin/sh", &gateway).expect("our own folder");
+        // By a program of its own: a child of another test that has it open to be written could keep it from being run.
+        let copied = std::process::Command::new("cp").arg("/bin/sh").arg(&gateway).status();
+        assert!(copied.is_ok_and(|it| it.success()), "our own folder");
         let mut command = std::process::Command::new(&gateway);
         command.args(["-c", "read line", "run"]).arg("a.toml").current_dir(folder.path());
         let child = command.stdin(std::process::Stdio::piped()).spawn().expect("a program");
