@@ -4,7 +4,7 @@
 mod network;
 
 use network::held::Held;
-use network::{INTERFACE, Network, SERVER, SERVER_V6, policing};
+use network::{INTERFACE, Network, SERVER, SERVER_V6, policing, undisturbed};
 use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -278,6 +278,10 @@ fn what_a_refused_connection_costs() {
 
 #[test]
 fn without_an_answer_connections_are_reset_and_a_rate_is_kept() {
+    undisturbed(connections_are_reset_at_a_rate);
+}
+
+fn connections_are_reset_at_a_rate() {
     let Some(network) = Network::start() else { return };
     let server = Server::start(&network, true);
     let gate = gate(&network, wanted(50, 5), b"");

@@ -5,7 +5,7 @@ mod network;
 
 use network::held::Held;
 use network::policing::{POLICE, POLICER, PORT, addresses, connects, early, entry, wanted};
-use network::{INTERFACE, Network, SERVER, SERVER_OTHER, SERVER_V6, flood};
+use network::{INTERFACE, Network, SERVER, SERVER_OTHER, SERVER_V6, flood, undisturbed};
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, TcpListener};
 use std::process::{Command, Stdio};
@@ -34,6 +34,10 @@ const SOON: Duration = Duration::from_millis(700);
 
 #[test]
 fn policing_is_exact_while_rates_change_under_a_flood() {
+    undisturbed(rates_change_under_a_flood);
+}
+
+fn rates_change_under_a_flood() {
     let Some(network) = Network::start() else { return };
     let shares = [(5, 6000, 300), (6, 3000, 300)];
     let of = |rate| wanted(rate, 300, &shares);
@@ -96,6 +100,10 @@ fn policing_is_exact_while_rates_change_under_a_flood() {
 
 #[test]
 fn what_a_class_leaves_the_others_get() {
+    undisturbed(a_class_leaves_the_others_some);
+}
+
+fn a_class_leaves_the_others_some() {
     let Some(network) = Network::start() else { return };
     let wanted = wanted(2000, 0, &[(5, 6000, 200), (6, 4000, 200)]);
     let rules = early(vec![

@@ -107,12 +107,25 @@ fn an_experiment_is_run_kept_and_shown() {
     let dir = tempfile::tempdir().unwrap();
     experiment(dir.path(), SMALL);
     let docs = dir.path().join("docs");
-    let output = run(dir.path(), &["--docs", docs.to_str().unwrap()]);
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    let results = std::fs::read(dir.path().join("store/results.json")).unwrap();
-    let results: Value = serde_json::from_slice(&results).unwrap();
-    let round = &results["experiments"][0]["contenders"][0]["rounds"][0];
+    let measured = || {
+        let output = run(dir.path(), &["--docs", docs.to_str().unwrap()]);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        let results = std::fs::read(dir.path().join("store/results.json")).unwrap();
+        serde_json::from_slice::<Value>(&results).unwrap()
+    };
+    let round_of =
+        |results: &Value| results["experiments"][0]["contenders"][0]["rounds"][0].clone();
+    let mut results = measured();
+    // It is void where the machine had no time for the load generator.
+    for _ in 0..2 {
+        if round_of(&results)["void"].is_null() {
+            break;
+        }
+        std::fs::remove_dir_all(dir.path().join("store")).unwrap();
+        results = measured();
+    }
+    let round = &round_of(&results);
     let value = |place: usize| round["values"][place].as_f64().unwrap();
     assert_eq!(results["experiments"][0]["capacity"], 200.0);
     assert!(round["void"].is_null(), "{round}");

@@ -324,7 +324,7 @@ fn bounds_hold() {
     let origin = Origin::start(Does::Works(1000, Duration::from_millis(10)));
     let begun = Instant::now();
     let found = json(&[&origin.url(), "--time", "3s"]);
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     assert_eq!(found["resources"][0]["end"], "time");
     // Those that it was working on when the time was over.
     std::thread::sleep(Duration::from_millis(200));
@@ -387,7 +387,7 @@ fn ctrl_c_ends_it_with_what_was_seen() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
     let begun = Instant::now();
     let output = child.wait_with_output().expect("it ends");
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
     let (stdout, stderr) = said(&output);
     assert_eq!(output.status.code(), Some(1), "{stdout} {stderr}");
     assert!(

@@ -61,7 +61,7 @@ fn an_origin_killed_under_load_is_answered_for_quickly_and_taken_back_by_itself(
         let status = probe.get("/probe").status;
         assert!((502..=504).contains(&status), "{status}");
         // The sum of all time-outs on the way, and room for a busy machine.
-        assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
         eventually("the origin is known to be down", || {
             gateway.status()["origin"][0]["health"] != "up"
         });

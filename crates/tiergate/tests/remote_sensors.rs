@@ -335,13 +335,12 @@ fn an_agent_fails_in_each_way_and_comes_back() {
         let it = sensor(&gateway, "app.queue");
         it["value"] == value && it["stale"] == false && it["fault"].is_null()
     };
-    let back = |count: usize| {
-        eventually("it measures again", || {
-            gateway.log().matches("sensor app.queue: measures again").count() == count
-        });
-    };
+    let returns = || gateway.log().matches("sensor app.queue: measures again").count();
     eventually("an empty queue", || reads(0.0));
     eventually("all is full", || adaptation(&gateway)["state"] == "full");
+    // The first reading is one, too, where the gateway asked before the agent had it.
+    let first = returns();
+    let back = |count: usize| eventually("it measures again", || returns() == first + count);
     let far = "sensor missing of the agent: /proc/diskstats names no disk nodisk0";
     eventually("what is wrong there is said here", || fault(&gateway, "missing") == far);
     eventually("no such sensor", || fault(&gateway, "unknown").ends_with("has no sensor unknown"));
@@ -374,7 +373,7 @@ fn an_agent_fails_in_each_way_and_comes_back() {
     agent.process.signal(Signal::HUP);
     eventually("the agent says so", || agent.log().contains("the tokens stay as they were"));
     std::thread::sleep(Duration::from_millis(300));
-    assert!(reads(20.0));
+    eventually("it still reads", || reads(20.0));
 
     drop((waiting, watched));
     let watched = TcpListener::bind(address).expect("the address is free again");
@@ -541,7 +540,8 @@ fn an_agent_is_closed_to_strangers() {
     let is_there = |idle: Vec<_>| {
         let begun = std::time::Instant::now();
         read();
-        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        // After two seconds those that say nothing would be gone.
+        assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
         drop(idle);
     };
     is_there((0..80).map(|_| Client::connect(port.address).stream).collect());

@@ -169,13 +169,13 @@ mod tests {
         name.found(Ok(vec![dead, live]));
         let connect = |millis| name.connect(Instant::now() + Duration::from_millis(millis));
         let begun = Instant::now();
-        let stream = connect(1000).await.expect("the second one takes it");
+        let stream = connect(2000).await.expect("the second one takes it");
         // Over loopback, it takes one even where no time is left.
-        assert!(begun.elapsed() < Duration::from_millis(900), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_millis(1800), "{:?}", begun.elapsed());
         assert_eq!(stream.peer_addr().ok(), Some(live));
         let begun = Instant::now();
-        connect(1000).await.expect("at once");
-        assert!(begun.elapsed() < Duration::from_millis(250), "{:?}", begun.elapsed());
+        connect(2000).await.expect("at once");
+        assert!(begun.elapsed() < Duration::from_millis(900), "{:?}", begun.elapsed());
         // Found again, in the resolver's order.
         name.found(Ok(vec![dead, live]));
         assert_eq!(name.known.borrow().addresses, [live, dead]);
@@ -191,9 +191,9 @@ mod tests {
         name.known.send_modify(|known| (known.fresh_until, known.is_looking) = (None, true));
         for _ in 0..3 {
             let begun = Instant::now();
-            let until = begun + Duration::from_millis(400);
+            let until = begun + Duration::from_millis(2000);
             name.connect(until).await.expect("by the address that was known");
-            assert!(begun.elapsed() < Duration::from_millis(300), "{:?}", begun.elapsed());
+            assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
         }
         name.found(Err(io::ErrorKind::NotFound.into()));
         assert_eq!(name.known.borrow().addresses, [live], "a failed look-up takes nothing away");

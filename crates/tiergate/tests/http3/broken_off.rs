@@ -1,13 +1,16 @@
 //! Requests that break off, or that are refused by a reset: each ends by itself, and leaves nothing behind.
 
 use crate::http3_client::{GET, frame, headers, raw};
+use crate::support::PATIENCE;
 use crate::support::gateway::Policy;
 use crate::support::http2_client::run;
 use crate::support::origin::{Origin, ok};
 use crate::world::{CLASSES, World, comes};
 use bytes::Bytes;
 use http::Request;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Drains; nothing that has ended is waited for until the drain's own end.
 fn drains(world: World) {
@@ -63,11 +66,22 @@ fn refusing_by_reset(origin: &Origin) -> World {
     })
 }
 
+/// Where an origin keeps a request until the test has seen what it is to see.
+fn keep(is_over: &AtomicBool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_over.load(Ordering::Relaxed) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn refusals_by_reset_are_over_at_once_however_many() {
-    let origin = Origin::answering(|request| {
-        let is_slow = request.target.contains("slow");
-        std::thread::sleep(Duration::from_millis(if is_slow { 3000 } else { 0 }));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let is_seen = is_over.clone();
+    let origin = Origin::answering(move |request| {
+        if request.target.contains("slow") {
+            keep(&is_seen);
+        }
         ok("done")
     });
     let world = refusing_by_reset(&origin);
@@ -86,6 +100,7 @@ fn refusals_by_reset_are_over_at_once_however_many() {
                 "{number}: {refused:?}"
             );
         }
+        is_over.store(true, Ordering::Relaxed);
         assert_eq!(other.get("/premium").await.expect("an answer").status, 200);
         let last = raw(&other.quic, &headers(&GET), true).await;
         assert!(last.is_ok(), "the slot is free: {last:?}");
@@ -147,10 +162,12 @@ fn a_request_whose_end_comes_later_has_no_body_for_the_origin() {
 
 #[test]
 fn refusals_and_errors_carry_the_id_of_their_request() {
-    let origin = Origin::start(|mut connection| {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let is_refused = is_over.clone();
+    let origin = Origin::start(move |mut connection| {
         // A premium request keeps the slot; the others are refused.
         while connection.request().is_some() {
-            std::thread::sleep(Duration::from_millis(500));
+            keep(&is_refused);
             connection.send("HTTP/9.9 what\r\n\r\n");
         }
     });
@@ -167,6 +184,7 @@ fn refusals_and_errors_carry_the_id_of_their_request() {
         held.finish().await.unwrap();
         comes("it is in service", || world.running() == 1).await;
         let refused = client.get("/free").await.unwrap();
+        is_over.store(true, Ordering::Relaxed);
         let failed = crate::answer(&mut held).await.unwrap();
         assert_eq!((refused.status, failed.status), (503, 502));
         let [one, other] = [refused, failed].map(|it| it.fields["x-request-id"].clone());

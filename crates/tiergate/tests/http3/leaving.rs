@@ -64,10 +64,16 @@ fn all_in_service_are_answered(ends: impl FnOnce(&World)) -> World {
     let top = format!("threads = {THREADS}");
     let world = World::start(Policy { top, ..Policy::of(&[origin.server()]) });
     run(async {
-        let slower = served(client_of(&world, 1).await, "/slower").await;
-        let mut clients = Vec::new();
+        // Handshakes first: none of the requests may be over before all are in service.
+        let slower = client_of(&world, 1).await;
+        let mut connected = Vec::new();
         for _ in 0..12 {
-            clients.push(served(client_of(&world, 2).await, "/slow").await);
+            connected.push(client_of(&world, 2).await);
+        }
+        let slower = served(slower, "/slower").await;
+        let mut clients = Vec::new();
+        for client in connected {
+            clients.push(served(client, "/slow").await);
         }
         comes("all are in service", || world.running() == 13).await;
         ends(&world);
@@ -78,7 +84,8 @@ fn all_in_service_are_answered(ends: impl FnOnce(&World)) -> World {
         }
         // With only one socket left, it would get the packets of all.
         assert!(!slower.is_finished(), "none had to wait for the end of the other thread");
-        slower.await.expect("an answer");
+        // It acknowledges its answer until the gateway has closed the connection: a drain waits for that.
+        slower.await.expect("an answer").quic.closed().await;
     });
     world
 }

@@ -45,11 +45,13 @@ fn in_a_flood(network: &Network, gateway: &Gateway<'_>, lasting: Duration) -> (b
         }
         // Half-open connections of before are in the queue still.
         std::thread::sleep(Duration::from_secs(5));
-        let others: Vec<_> = (0..50).map(|_| gateway.get(OTHER, "")).collect();
+        // A SYN may be lost by chance: each has a second one.
+        let is_served = || gateway.get(OTHER, "") == Some(200);
+        let others = (0..50).filter(|_| is_served() || is_served()).count();
         std::thread::sleep(lasting);
         let lasts = is_policing(gateway);
         stop.store(true, Ordering::Relaxed);
-        (others.iter().all(|it| *it == Some(200)), lasts)
+        (others == 50, lasts)
     })
 }
 

@@ -48,8 +48,11 @@ async fn before(origin: &Origin, slots: u32, on_cancel: OnCancel) -> World {
 }
 
 /// A client that asks for this and leaves soon after its request has reached the origin.
-async fn ask_and_leave(world: &World, side: Side, path: &str) {
+async fn ask_and_leave(world: &World, origin: &Origin, side: Side, path: &str) {
+    let received = || origin.received().iter().map(Vec::len).sum::<usize>();
+    let before = received();
     let exchange = Client::connect(world, side).await.begin(get(path), false).await;
+    eventually("the origin has a request", || received() > before).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
     drop(exchange);
 }
@@ -59,9 +62,9 @@ fn abandoned(world: &World, end: Abandoned) -> u64 {
 }
 
 async fn the_slot_is_kept_until_the_origin_has_answered_nobody(side: Side) {
-    let (origin, most) = working(Duration::from_millis(300));
+    let (origin, most) = working(Duration::from_millis(1500));
     let world = before(&origin, 1, OnCancel::Finish).await;
-    ask_and_leave(&world, side, "/left").await;
+    ask_and_leave(&world, &origin, side, "/left").await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     world.until_load(0, 1).await;
     assert_eq!(fetch(&world, side, "/stayed").await.status, 200);
@@ -76,7 +79,7 @@ async fn no_more_requests_are_in_progress_than_there_are_slots(side: Side) {
     let (origin, most) = working(Duration::from_millis(60));
     let world = before(&origin, 3, OnCancel::Learn).await;
     for _ in 0..8 {
-        let leave = || ask_and_leave(&world, side, "/left");
+        let leave = || ask_and_leave(&world, &origin, side, "/left");
         tokio::join!(leave(), leave(), leave(), leave());
     }
     assert_eq!(fetch(&world, side, "/stayed").await.status, 200);
@@ -95,7 +98,7 @@ async fn a_server_that_stops_frees_the_slot_at_once(side: Side) {
         while connection.more() {}
     });
     let world = before(&origin, 1, OnCancel::Learn).await;
-    ask_and_leave(&world, side, "/left").await;
+    ask_and_leave(&world, &origin, side, "/left").await;
     world.until_load(0, 0).await;
     assert_eq!(abandoned(&world, Abandoned::Stopped), 1);
     let servers = world.shared.config.load().pools.of(PoolId::DEFAULT).states();
@@ -113,7 +116,7 @@ async fn an_answer_without_end_is_not_read_for_nobody(side: Side) {
         while connection.try_send(&chunk).is_ok() {}
     });
     let world = before(&origin, 1, OnCancel::Finish).await;
-    ask_and_leave(&world, side, "/left").await;
+    ask_and_leave(&world, &origin, side, "/left").await;
     world.until_load(0, 0).await;
     assert_eq!(abandoned(&world, Abandoned::Cut), 1);
     eventually("its connection is closed", || origin.open() == 0).await;
@@ -123,7 +126,7 @@ async fn a_body_that_was_read_in_part_is_read_to_its_end(side: Side) {
     let origin = Origin::start(|mut connection| {
         while connection.request().is_some() {
             connection.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf");
-            std::thread::sleep(Duration::from_millis(300));
+            std::thread::sleep(Duration::from_millis(1500));
             connection.send("half");
         }
     });
@@ -160,7 +163,7 @@ async fn an_interim_answer_frees_no_slot(side: Side) {
             let interim = "HTTP/1.1 102 Processing\r\n\r\n";
             // The first meets a connection that is closed, the second finds that out.
             connection.send(interim.repeat(2));
-            std::thread::sleep(Duration::from_millis(400));
+            std::thread::sleep(Duration::from_millis(1500));
             connection.ok("done");
         }
     });
@@ -197,10 +200,10 @@ async fn requests_that_never_end_give_their_slots_to_those_that_wait(side: Side)
     for _ in 0..5 {
         assert_eq!(fetch(&world, side, "/usual").await.text(), "done");
     }
-    ask_and_leave(&world, side, "/endless").await;
+    ask_and_leave(&world, &origin, side, "/endless").await;
     world.until_load(0, 1).await;
     eventually("it does not end", || abandoned(&world, Abandoned::Cut) == 1).await;
-    let leave = || ask_and_leave(&world, side, "/endless");
+    let leave = || ask_and_leave(&world, &origin, side, "/endless");
     tokio::join!(leave(), leave(), leave(), leave());
     assert_eq!(world.load(), (0, 4));
     let stay = || fetch(&world, side, "/usual");

@@ -28,10 +28,15 @@ use std::time::{Duration, Instant};
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits until `holds`; says `what` was waited for if it never does.
-pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
+pub fn eventually(what: &str, holds: impl FnMut() -> bool) {
+    eventually_within(PATIENCE, what, holds);
+}
+
+/// The same for what itself takes long.
+pub fn eventually_within(patience: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + patience;
     while !holds() {
-        assert!(Instant::now() < until, "not within {PATIENCE:?}: {what}");
+        assert!(Instant::now() < until, "not within {patience:?}: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -176,7 +176,7 @@ fn a_share_is_sampled_and_waits_and_refusals_have_their_spans() {
     eventually_is("two spans each", 2 * sampled, || collector.spans().len());
 
     let slow = Origin::answering(|request| {
-        thread::sleep(Duration::from_millis(if request.target == "/slow" { 100 } else { 0 }));
+        thread::sleep(Duration::from_millis(if request.target == "/slow" { 1000 } else { 0 }));
         ok("")
     });
     let collector = Collector::start();
@@ -338,7 +338,7 @@ fn what_a_collector_rejects_is_counted_and_a_full_queue_drops() {
     for _ in 0..50 {
         traced(&mut client, "");
     }
-    assert_eq!(metric(&gateway, DROPPED_QUEUE), 90, "five requests wait");
+    eventually_is("five requests wait", 90, || metric(&gateway, DROPPED_QUEUE));
     eventually_is("the rest is taken", 12, || metric(&gateway, EXPORTED));
 }
 
