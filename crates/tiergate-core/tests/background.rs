@@ -291,25 +291,33 @@ fn what_is_beside_the_limit_is_no_matter_of_shares() {
     assert_eq!(gate.running(), 0);
 }
 
+/// As uploads of others do, it has a slot again before the origin works on it.
 #[test]
-fn none_is_lent_that_sends_to_the_origin() {
+fn an_upload_of_it_lends_its_slot_and_waits_for_one() {
     let mut gate = gate(Slots::Adaptive(Bounds { slots_start: 4, ..Bounds::default() }));
     busy_for(&mut gate, 1000, 900);
-    let mut batch = admitted(arrive(&mut gate, at(1900), BATCH));
-    let outcome = answered(at(1901), &batch);
-    assert!(!gate.lend(at(1901), &mut batch, Lends::Sends, &outcome));
-    assert!(batch.is_beside() && gate.lent() == 0);
-    gate.finish(at(1902), batch, outcome);
-    let mut site = admitted(arrive(&mut gate, at(1903), SITE));
-    let outcome = answered(at(1904), &site);
-    assert!(gate.lend(at(1904), &mut site, Lends::Sends, &outcome), "others are");
-    gate.finish(at(1905), site, outcome);
+    let mut upload = admitted(arrive(&mut gate, at(1900), BATCH));
+    let outcome = answered(at(1901), &upload);
+    assert!(gate.lend(at(1901), &mut upload, Lends::Sends, &outcome));
+    assert!(upload.is_beside() && gate.lent() == 1);
+    let next = admitted(arrive(&mut gate, at(1902), BATCH));
+    let back = Arrival::of(BATCH);
+    let Some(Verdict::Queue(ticket)) = gate.comes_back(at(1903), &upload, &back, || ()) else {
+        panic!("one may be in progress")
+    };
+    gate.finish(at(1904), next, outcome);
+    let Claim::Admitted(own) = gate.claim(ticket) else { panic!("there is room") };
+    gate.give_up(at(1904), upload);
+    assert_eq!(gate.lent(), 0);
+    gate.finish(at(1905), own, outcome);
+    let pool = gate.pool(PoolId::DEFAULT).expect("there is one");
+    assert_eq!(pool.state(BATCH).requests, 0);
 }
 
 /// One at a time may be in progress: without it the others would wait until the download is over.
 #[test]
 fn a_long_download_does_not_keep_the_others_of_it_from_the_origin() {
-    let mut gate = gate(Slots::Adaptive(Bounds { slots_start: 4, ..Bounds::default() }));
+    let mut gate = gate(Slots::Adaptive(Bounds { slots_start: 16, ..Bounds::default() }));
     busy_for(&mut gate, 1000, 900);
     let mut downloads = Vec::new();
     let mut next = arrive(&mut gate, at(1900), BATCH);
@@ -320,7 +328,7 @@ fn a_long_download_does_not_keep_the_others_of_it_from_the_origin() {
         let ticket = queued(arrive(&mut gate, at(1901), BATCH));
         assert_eq!(gate.claim(ticket), Claim::Waiting, "one may be in progress");
         let is_lent = gate.lend(at(1902), &mut download, Lends::Takes, &given);
-        // As many as half of the slots.
+        // As many as an eighth of the slots.
         assert_eq!((is_lent, gate.lent()), (place < 2, 2.min(place + 1)));
         assert!(!gate.lend(at(1902), &mut download, Lends::Takes, &given), "once");
         downloads.push(download);
@@ -355,15 +363,15 @@ fn a_slow_client_of_it_ends_once_others_of_it_wait() {
         gate.slows(at(1900), &mut slow, ());
         assert!(!gate.is_to_end(&slow), "it is in nobody's way");
         let others = [0, 1].map(|_| queued(arrive(&mut gate, at(1901), BATCH)));
-        gate.tick(at(1901));
-        let site = admitted(arrive(&mut gate, at(1901), SITE));
-        gate.finish(at(1901), site, Outcome::without_answer(End::Served));
+        busy_for(&mut gate, 1902, 9_900);
+        assert!(!gate.is_to_end(&slow), "a client may pause");
+        busy_for(&mut gate, 11_900, 200);
         assert!(gate.is_to_end(&slow) && gate.next_effect().is_some());
-        gate.finish(at(1902), slow, Outcome::without_answer(End::Cancelled));
+        gate.finish(at(12_100), slow, Outcome::without_answer(End::Cancelled));
+        busy_for(&mut gate, 12_101, 60_000);
         let Claim::Admitted(next) = gate.claim(others[0]) else { panic!("it is next") };
         assert!(!gate.is_to_end(&next), "it is not slow");
-        gate.finish(at(1903), next, Outcome::without_answer(End::Served));
-        assert!(matches!(gate.claim(others[1]), Claim::Admitted(_)));
+        let _ = next;
     }
 }
 

@@ -40,6 +40,9 @@ const DISTURBED_MAX: Duration = Duration::from_secs(10);
 /// has nothing in progress for no longer.
 const FULL: Duration = Duration::from_secs(1);
 
+/// While none of it ends for so long and others of it wait, the one with the slowest client is ended.
+const STUCK: Duration = Duration::from_secs(10);
+
 /// What the background of a pool does at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackgroundState {
@@ -70,6 +73,8 @@ pub(super) struct Background {
     pub(super) is_quiet: bool,
     /// When the foreground filled the limit last.
     full_at: Option<Moment>,
+    /// When a request of it ended last, or made room for the next, or the first of them began.
+    moved_at: Moment,
     /// Since when something of the background has been in progress without a break that counts; and when it last was.
     present_since: Option<Moment>,
     present_at: Moment,
@@ -87,6 +92,7 @@ impl Background {
             answered: now,
             is_quiet: false,
             full_at: None,
+            moved_at: now,
             present_since: None,
             present_at: now,
         }
@@ -97,10 +103,15 @@ impl Background {
         if self.is_quiet { u32::MAX } else { self.law.bound() }
     }
 
-    /// Whether as many are in progress as may be, and that is what others of it wait for.
-    pub(super) fn is_crowded(&self) -> bool {
-        let bound = self.bound();
-        self.is_full && bound > 0 && self.running >= bound
+    /// Whether those in progress have long kept all others of it waiting.
+    pub(super) fn is_stuck(&self, now: Moment) -> bool {
+        let is_crowded = self.is_full && self.running > 0 && self.running >= self.bound();
+        is_crowded && now.since(self.moved_at) >= STUCK
+    }
+
+    /// One of it has ended, or makes room for the next.
+    pub(super) fn moves(&mut self, now: Moment) {
+        self.moved_at = now;
     }
 
     /// How long nobody of the foreground must have been there for nobody to be expected.
@@ -139,7 +150,9 @@ impl Background {
 
     /// So many of it are in progress, and the foreground fills the limit or does not.
     pub(super) fn looks(&mut self, now: Moment, running: u32, is_limit_full: bool) {
-        self.running = running;
+        if std::mem::replace(&mut self.running, running) == 0 {
+            self.moved_at = now;
+        }
         if running > 0 {
             let is_break = now.since(self.present_at) > FULL;
             self.present_since = self.present_since.filter(|_| !is_break).or(Some(now));

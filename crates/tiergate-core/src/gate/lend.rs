@@ -10,7 +10,7 @@
 //!
 //! Only where the limit is found while serving, that of a resource that the request needs, too. A number that a policy gives is the most that may be in progress at the origin.
 //!
-//! Of the background, requests whose answers wait for their clients or for the link: a download that takes hours would keep all others of it from
+//! Of the background, too, if they wait for their clients or for the link: a download that takes hours would keep all others of it from
 //! the origin, which has nothing to do for it. Few, as they hold connections that the others could need, and nobody sees what they do there.
 //!
 //! An upload whose slot is lent waits for one again before its end is sent, in its class's order ([`Gate::comes_back`]). Else
@@ -29,14 +29,10 @@ use crate::time::Moment;
 impl<T> Gate<T> {
     /// The request in the slot waits for nothing but its client: the slot goes to the next, until [`Gate::comes_back`] or
     /// the end. `outcome`: how it will have ended as far as is known. `false`, and nothing done, where the limit is given, as
-    /// many are lent as may be, this one is, or it is of the background and not with its client. O(classes + log waiting).
+    /// many are lent as may be, or this one is. O(classes + log waiting).
     pub fn lend(&mut self, now: Moment, slot: &mut Slot, lends: Lends, outcome: &Outcome) -> bool {
         let (now, pool, common) = self.at(now, slot.pool);
         if slot.lent().is_some() || pool.overtaken.lent(slot.place).is_some() {
-            return false;
-        }
-        // The origin would work on it beyond what may be in progress of the background.
-        if slot.is_beside() && lends != Lends::Takes {
             return false;
         }
         // It takes one of any server's when it comes back, and has been at one.
@@ -135,6 +131,9 @@ impl<T> Pool<T> {
         }
         self.lends_resource(now, slot.lane);
         *self.classes.load_mut(slot.class).held(beside) -= u32::from(slot.grant.slots);
+        if let Some(background) = self.background.as_mut().filter(|_| beside) {
+            background.moves(now);
+        }
         if lends == Lends::Takes {
             // The origin has done its work but for the rest of the answer.
             let Slot { class, lane, admitted, flow, found, found_there, .. } = *slot;

@@ -73,8 +73,8 @@ impl ClientTime {
 
 /// Most requests of a pool whose slots are lent, for each reason.
 const LENT_MAX: u32 = 10_000;
-/// Of the background, whose requests nobody counts while they are lent: as many as one slot in so many, and at least one.
-const LENT_BESIDE: u32 = 2;
+/// Of the background, whose requests nobody counts while they are lent, though each may have a worker of the origin's: as many as one slot in so many, and at least one.
+const LENT_BESIDE: u32 = 8;
 
 /// How many slots of a pool are lent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

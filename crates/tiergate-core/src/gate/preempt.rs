@@ -57,7 +57,7 @@ impl<T> Pool<T> {
         if self.backlog.len() == 0 {
             return;
         }
-        self.end_slow_of_background(common);
+        self.end_slow_of_background(common, now);
         if self.preemptible.is_empty() && self.slow.is_empty() {
             return;
         }

@@ -5,7 +5,7 @@
 //! ([`Gate::slows`]). Beyond a share of the slots ([`Spec::slow_slots_max`]) such requests are ended as soon
 //! as others wait: the least important class first, and of that the client that has been slow for longest. (The youngest
 //! would lose least, but that is the client that stumbles for a moment beside others who are slow for ever.)
-//! While nobody waits, they are let be: ending them would serve no one. Those of the background end once others of it wait for nothing else. Those that hold a slot of a resource may hold the same share of its
+//! While nobody waits, they are let be: ending them would serve no one. Those of the background end once they have long kept all others of it waiting. Those that hold a slot of a resource may hold the same share of its
 //! slots, and end as soon as others wait for it.
 //!
 //! A request whose client has left holds its slot until the origin is done. One that takes so long that it
@@ -96,13 +96,12 @@ impl<T> Pool<T> {
         if slot.slow_beside { &mut self.slow_beside } else { &mut self.slow }
     }
 
-    /// Marks one of the background to be ended, if others of it wait only because as many are in progress as may be: one that holds that alone would
-    /// keep all of them waiting. One at a time. O(lanes of the background).
-    pub(super) fn end_slow_of_background(&mut self, common: &mut Common<T>) {
+    /// Marks one of the background to be ended, if those in progress have long kept all others of it waiting. One at a time. O(lanes of the background).
+    pub(super) fn end_slow_of_background(&mut self, common: &mut Common<T>, now: Moment) {
         if self.slow.is_empty() && self.slow_beside.is_empty() {
             return;
         }
-        let Some(background) = self.background.as_ref().filter(|it| it.is_crowded()) else {
+        let Some(background) = self.background.as_ref().filter(|it| it.is_stuck(now)) else {
             return;
         };
         let lanes = || background.lanes.iter().map(|lane| lane.index());

@@ -129,10 +129,21 @@ impl FollowedInterface {
             }
             // Parts of the link begin anew with each capacity.
             says(&self, if news == News::Changed { Said::Carries(bits) } else { Said::AsBefore });
-            if has_changed {
-                tokio::time::sleep(SELDOM).await;
+            let mut is_seldom = std::pin::pin!(tokio::time::sleep(SELDOM));
+            has_changed = match &notices {
+                Some(notices) if has_changed => tokio::select! {
+                    () = notices.changed(self.name.as_str()) => {
+                        says(&self, Said::Changes);
+                        is_seldom.await;
+                        true
+                    }
+                    () = &mut is_seldom => false,
+                },
+                _ => false,
+            };
+            if !has_changed {
+                has_changed = self.has_changed_or_is_due(notices.as_ref()).await;
             }
-            has_changed = self.has_changed_or_is_due(notices.as_ref()).await;
         }
     }
 

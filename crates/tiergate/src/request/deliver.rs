@@ -324,7 +324,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
     /// The request waits for its client to take more. Says whether it is to end because the client is too slow.
     fn poll_takes(&mut self, outbox: &Outbox, context: &mut Context<'_>) -> bool {
         if self.is_links_wait(outbox) {
-            self.slow.waits_for_link(&mut self.slot);
+            self.slow.waits_for_link(&mut self.slot, context);
             return false;
         }
         let rate_min = self.config.policy.limits.client_rate_min;

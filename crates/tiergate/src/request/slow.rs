@@ -63,6 +63,8 @@ struct Watch {
     is_slow: bool,
     /// How much of the time is the client's, that way.
     client_time: ClientTime,
+    /// Whether it waits for the link.
+    awaits_link: bool,
     lent: Option<Lends>,
 }
 
@@ -104,10 +106,20 @@ impl SlowDetector {
 
     /// The request waits for the link with its answer: no fault of its client's, but the origin has nothing to do for it either, so that the
     /// slot is lent. To be called each time that the task is woken meanwhile, until [`SlowDetector::goes_on`].
-    pub(super) fn waits_for_link(&mut self, slot: &mut Option<SlotGuard<'_>>) {
+    pub(super) fn waits_for_link(
+        &mut self,
+        slot: &mut Option<SlotGuard<'_>>,
+        context: &mut Context<'_>,
+    ) {
         let Some(slot) = slot else { return };
         let watch = self.0.get_or_insert_with(|| Box::new(Watch::new(Way::Takes)));
         watch.lend(Way::Takes, slot, clock::recent());
+        if watch.lent.is_none() && (!watch.awaits_link || watch.timer.poll_expired(context)) {
+            watch.timer.arm(Lends::Takes.after());
+            // So that the task is woken at its end, while it has no turn.
+            let _ = watch.timer.poll_expired(context);
+        }
+        watch.awaits_link = true;
     }
 
     /// Whether the slot is lent while the client sends the body.
@@ -133,7 +145,8 @@ impl SlowDetector {
         {
             watch.lent = None;
         }
-        if std::mem::replace(&mut watch.phase, Phase::GoesOn) == Phase::GoesOn {
+        let waited = std::mem::replace(&mut watch.phase, Phase::GoesOn) != Phase::GoesOn;
+        if !waited && !std::mem::take(&mut watch.awaits_link) {
             return;
         }
         watch.timer.arm(Duration::ZERO);
@@ -154,6 +167,7 @@ impl Watch {
             pace: None,
             is_slow: false,
             client_time: ClientTime::default(),
+            awaits_link: false,
             lent: None,
         }
     }

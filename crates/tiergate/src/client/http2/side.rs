@@ -81,10 +81,13 @@ pub(super) struct Http2<'t> {
     ended: Ended,
     /// The rank of its answer, once that has begun.
     marked: Option<u16>,
+    /// Whether its answer waits for turns on the link.
+    is_in_turns: bool,
 }
 
 impl Drop for Http2<'_> {
     fn drop(&mut self) {
+        self.sends_in_turns(false);
         if let Some(rank) = self.marked {
             self.tally.unmark(rank);
         }
@@ -114,6 +117,7 @@ impl<'t> Http2<'t> {
             is_over: false,
             ended: Ended::default(),
             marked: None,
+            is_in_turns: false,
         }
     }
 }
@@ -305,6 +309,12 @@ impl Client for Http2<'_> {
                 self.tally.mark(mark)
             }
             _ => Ok(false),
+        }
+    }
+
+    fn sends_in_turns(&mut self, does: bool) {
+        if std::mem::replace(&mut self.is_in_turns, does) != does {
+            self.tally.sends_in_turns(does);
         }
     }
 

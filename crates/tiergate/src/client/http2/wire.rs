@@ -21,6 +21,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+/// Bytes that the system may hold unsent while an answer on the connection waits for turns on the link: a client that reads nothing would have them
+/// together later.
+const UNSENT_MAX: u32 = 16 << 10;
+
 /// A handle on the client's connection.
 #[derive(Debug)]
 pub(super) struct Wire<S>(Arc<Mutex<Line<S>>>);
@@ -77,11 +81,18 @@ impl<S: ClientStream> Wire<S> {
         S: 'static,
     {
         const HELD: &str = "no code panics while it holds the line";
-        let (asked, marked) = (Arc::downgrade(&self.0), Arc::downgrade(&self.0));
+        let [asked, marked, limited] = [(); 3].map(|()| Arc::downgrade(&self.0));
         let ask = move || asked.upgrade()?.lock().expect(HELD).io.delivered();
-        Meter::new(ask, move |label| match marked.upgrade() {
+        let set_label = move |label| match marked.upgrade() {
             Some(line) => line.lock().expect(HELD).io.set_label(label, by_v6),
             None => Ok(()),
+        };
+        Meter::new(ask, set_label, move |is_in_turns| {
+            if let Some(line) = limited.upgrade() {
+                // Where the system refuses, more of it waits there.
+                let bytes = if is_in_turns { UNSENT_MAX } else { 0 };
+                let _ = line.lock().expect(HELD).io.limit_unsent(bytes);
+            }
         })
     }
 

@@ -33,6 +33,8 @@ pub(in crate::client) struct Tally {
     pub(in crate::client) parking: Parking,
     /// Bytes that the connection has delivered.
     meter: Meter,
+    /// Streams whose answers wait for turns on the link.
+    in_turns: AtomicUsize,
     /// Its label.
     marking: Mutex<Marking>,
 }
@@ -49,15 +51,18 @@ struct Marking {
 pub(in crate::client) struct Meter {
     ask: Box<dyn Fn() -> Option<u64> + Send + Sync>,
     set_label: Box<dyn Fn(Label) -> io::Result<()> + Send + Sync>,
+    limit_unsent: Box<dyn Fn(bool) + Send + Sync>,
 }
 
 impl Meter {
-    /// `ask` says the bytes, `set_label` has its packets bear a label.
+    /// `ask` says the bytes, `set_label` has its packets bear a label, `limit_unsent` has the system hold little that is unsent, or as much as it likes.
     pub(in crate::client) fn new(
         ask: impl Fn() -> Option<u64> + Send + Sync + 'static,
         set_label: impl Fn(Label) -> io::Result<()> + Send + Sync + 'static,
+        limit_unsent: impl Fn(bool) + Send + Sync + 'static,
     ) -> Self {
-        Meter { ask: Box::new(ask), set_label: Box::new(set_label) }
+        let (ask, set_label) = (Box::new(ask), Box::new(set_label));
+        Meter { ask, set_label, limit_unsent: Box::new(limit_unsent) }
     }
 }
 
@@ -89,6 +94,7 @@ impl Tally {
             closing: AtomicBool::default(),
             parking: Parking::default(),
             meter,
+            in_turns: AtomicUsize::default(),
             marking: Mutex::default(),
         }
     }
@@ -115,6 +121,17 @@ impl Tally {
         if let Some(label) = marking.marks.end(rank) {
             // What fails here fails for the next answer that begins, which says so.
             let _ = self.set_label(&mut marking, label);
+        }
+    }
+
+    /// A stream's answer begins to wait for turns on the link, or does not any more: while one does, the system holds little of the connection that is unsent.
+    pub(in crate::client) fn sends_in_turns(&self, does: bool) {
+        let others = match does {
+            true => self.in_turns.fetch_add(1, Ordering::Relaxed),
+            false => self.in_turns.fetch_sub(1, Ordering::Relaxed) - 1,
+        };
+        if others == 0 {
+            (self.meter.limit_unsent)(does);
         }
     }
 
@@ -217,6 +234,7 @@ mod tests {
                 told.lock().unwrap().push(label.dscp);
                 if label.dscp == 46 { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
             },
+            |_| {},
         );
         let tally = Tally::new(meter);
         let mark = |rank, dscp| tally.mark(Mark { rank, label: Label { dscp, priority: 0 } }).ok();
