@@ -352,6 +352,27 @@ fn a_long_download_does_not_keep_the_others_of_it_from_the_origin() {
     assert_eq!((gate.lent(), pool.state(BATCH).requests), (0, 1), "the one that waited");
 }
 
+#[test]
+fn few_of_it_are_lent_also_where_they_have_slots_of_the_limit() {
+    let mut gate = gate(Slots::Adaptive(Bounds { slots_start: 16, ..Bounds::default() }));
+    // It is quiet.
+    gate.tick(at(2000));
+    let running: Vec<_> = (0..4).map(|_| admitted(arrive(&mut gate, at(2000), BATCH))).collect();
+    let given = answered(at(2001), &running[0]);
+    let mut lent = 0;
+    let mut downloads = Vec::new();
+    for mut download in running {
+        assert!(!download.is_beside());
+        lent += u32::from(gate.lend(at(2001), &mut download, Lends::Takes, &given));
+        downloads.push(download);
+    }
+    assert_eq!((lent, gate.lent(), gate.running()), (2, 2, 2));
+    for download in downloads {
+        gate.finish(at(2002), download, given);
+    }
+    assert_eq!((gate.lent(), gate.running()), (0, 0));
+}
+
 /// One at a time may be in progress.
 #[test]
 fn a_slow_client_of_it_ends_once_others_of_it_wait() {

@@ -87,7 +87,7 @@ impl<T> Pool<T> {
         background.looks(now, running, waits || self.limit.running() >= slots);
         let spare = if slots > 1 { (slots / SPARE).max(1) } else { 0 };
         // What an operator has set as the most is the most of both.
-        let in_all = self.limit.running() + self.beside() + self.lent.beside();
+        let in_all = self.limit.running() + self.beside() + self.lent.of_background();
         let is_full = waits
             || self.limit.running() + spare >= slots
             || self.is_adaptive() && in_all >= self.limit.most()

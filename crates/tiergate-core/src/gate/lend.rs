@@ -42,8 +42,9 @@ impl<T> Gate<T> {
         if !pool.may_lend(slot.lane, slot.seat()) || pool.is_written_off(slot) {
             return false;
         }
-        let may_be = match slot.is_beside() {
-            true => !pool.is_ending(slot) && pool.lent.one_more_beside(pool.limit.slots()),
+        let may_be = match pool.lanes.at(slot.lane).is_background {
+            true if slot.is_beside() && pool.is_ending(slot) => false,
+            true => pool.lent.one_more_of_background(pool.limit.slots()),
             false => pool.lent.one_more(lends),
         };
         if !may_be {
@@ -68,7 +69,7 @@ impl<T> Gate<T> {
             return false;
         }
         pool.advance(now);
-        pool.lent.one_less_beside();
+        pool.lent.one_less_of_background();
         slot.holds = Holds::Beside;
         *pool.classes.load_mut(slot.class).held(true) += u32::from(slot.grant.slots);
         pool.dispatch(common, now);
@@ -125,7 +126,7 @@ impl<T> Pool<T> {
         let load = OriginLoad { running, waiting: self.ready() };
         self.progressed(now);
         self.overtaken.pauses(slot.place);
-        let beside = slot.is_beside();
+        let (background, beside) = (self.lanes.at(slot.lane).is_background, slot.is_beside());
         if !beside {
             self.limit.lend(now, slot.seat(), slot.grant.slots);
         }
@@ -142,7 +143,7 @@ impl<T> Pool<T> {
                 Completion { now, class, lane, flow, admitted, waited, found, outcome, load };
             self.completed(&completion, slot, found_there);
         }
-        slot.holds = Holds::Lent { lends, since: now, beside };
+        slot.holds = Holds::Lent { lends, since: now, background, beside };
     }
 
     fn comes_back(
@@ -176,14 +177,14 @@ impl<T> Pool<T> {
     pub(super) fn gives_up_lent(&mut self, slot: &mut Slot) -> bool {
         let overtaken = self.overtaken.lent(slot.place).map(|_| Lends::Waits);
         let lends = slot.lent().map(|(lends, _)| lends);
-        let was_beside = slot.is_beside();
+        let of_background = matches!(slot.holds, Holds::Lent { background: true, .. });
         if lends.is_some() {
             slot.holds = Holds::Slots(None);
         }
         let lends = lends.or(overtaken);
         let Some(lends) = lends.filter(|_| !self.is_written_off(slot)) else { return false };
-        match was_beside {
-            true => self.lent.one_less_beside(),
+        match of_background {
+            true => self.lent.one_less_of_background(),
             false => *self.lent.of(lends) -= 1,
         }
         true

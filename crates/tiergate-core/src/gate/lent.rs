@@ -74,7 +74,7 @@ impl ClientTime {
 /// Most requests of a pool whose slots are lent, for each reason.
 const LENT_MAX: u32 = 10_000;
 /// Of the background, whose requests nobody counts while they are lent, though each may have a worker of the origin's: as many as one slot in so many, and at least one.
-const LENT_BESIDE: u32 = 8;
+const LENT_OF_BACKGROUND: u32 = 8;
 
 /// How many slots of a pool are lent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,8 +82,8 @@ pub(super) struct Lent {
     sends: u32,
     takes: u32,
     waits: u32,
-    /// That were none of the limit's.
-    beside: u32,
+    /// Of the background, for whatever reason.
+    background: u32,
 }
 
 impl Lent {
@@ -97,12 +97,12 @@ impl Lent {
 
     /// All of them.
     pub(super) fn all(self) -> u32 {
-        self.sends + self.takes + self.waits + self.beside
+        self.sends + self.takes + self.waits + self.background
     }
 
-    /// Those that were none of the limit's.
-    pub(super) fn beside(self) -> u32 {
-        self.beside
+    /// Those of the background.
+    pub(super) fn of_background(self) -> u32 {
+        self.background
     }
 
     /// Those of requests that were overtaken.
@@ -118,15 +118,15 @@ impl Lent {
         may
     }
 
-    /// Counts one more that is none of the limit's, which has so many, if there may be.
-    pub(super) fn one_more_beside(&mut self, slots: u32) -> bool {
-        let may = self.beside < (slots / LENT_BESIDE).max(1);
-        self.beside += u32::from(may);
+    /// Counts one more of the background, of a limit of so many slots, if there may be.
+    pub(super) fn one_more_of_background(&mut self, slots: u32) -> bool {
+        let may = self.background < (slots / LENT_OF_BACKGROUND).max(1);
+        self.background += u32::from(may);
         may
     }
 
-    /// One that was none of the limit's is over.
-    pub(super) fn one_less_beside(&mut self) {
-        self.beside -= 1;
+    /// One of the background is over.
+    pub(super) fn one_less_of_background(&mut self) {
+        self.background -= 1;
     }
 }

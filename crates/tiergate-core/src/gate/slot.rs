@@ -17,8 +17,8 @@ pub(super) enum Holds {
     Slots(Option<Seat>),
     /// Slots that are none of the limit's: it is of the background ([`super::background`]).
     Beside,
-    /// Nothing while they are lent for its client's sake, since then; whether they were none of the limit's.
-    Lent { lends: Lends, since: Moment, beside: bool },
+    /// Nothing while they are lent for its client's sake, since then; whether it is of the background, and whether they were none of the limit's.
+    Lent { lends: Lends, since: Moment, background: bool, beside: bool },
     /// Nothing: it waits for a slot of another server, by this name.
     Transfer(Key),
 }
