@@ -215,7 +215,7 @@ fn a_long_answer_does_not_keep_the_others_of_the_background_from_the_origin() {
             });
             thread::sleep(Duration::from_millis(200));
             let mut long = gateway.client();
-            long.send(&format!("GET /batch/{LONG} HTTP/1.1\r\nHost: x\r\n\r\n"));
+            long.send(format!("GET /batch/{LONG} HTTP/1.1\r\nHost: x\r\n\r\n"));
             if capacity.is_some() {
                 let mut stream = long.stream.try_clone().expect("our own socket");
                 scope.spawn(move || std::io::copy(&mut stream, &mut std::io::sink()));
