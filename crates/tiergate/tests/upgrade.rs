@@ -287,6 +287,14 @@ fn a_stop_during_an_upgrade_cuts_no_client_of_the_successor() {
     eventually("the successor reads it", || policy.is_read());
     // Only the successor takes clients now, and nobody hears that it serves.
     send(process, Signal::STOP);
+    let stands = |thread: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(thread.path().join("stat"));
+        stat.is_ok_and(|it| it.rsplit(") ").next().is_some_and(|it| it.starts_with('T')))
+    };
+    eventually("the former stands still", || {
+        std::fs::read_dir(format!("/proc/{process}/task"))
+            .is_ok_and(|threads| threads.flatten().all(stands))
+    });
     policy.answer(&sound);
     let mut client = gateway.client();
     client.send("GET /x HTTP/1.1\r\nHost: x\r\n\r\n");

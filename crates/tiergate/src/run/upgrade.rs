@@ -19,6 +19,8 @@ use std::time::Duration;
 
 /// How long it has until it serves: reading a large policy and databases takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A signal is told within this time, also to a process that stood still.
+const SIGNALS_TOLD: Duration = Duration::from_millis(50);
 /// The first descriptor that is passed on, as systemd has it.
 const FIRST: i32 = 3;
 /// What it says.
@@ -107,25 +109,31 @@ pub(super) async fn hand_over(
         .with_context(|| format!("cannot start {}", program.display()))?;
     let number = successor.id().unwrap_or_default();
     let mut said = [0; SERVES.len()];
+    let mut end = std::pin::pin!(end);
     let why = tokio::select! {
         biased;
-        () = end => {
-            // It may have clients already, and drains while this process does.
-            if let Some(number) = Pid::from_raw(number.cast_signed()) {
-                let _ = kill_process(number, Signal::TERM);
-            }
-            *process.leaving.lock().expect("no panic") = Some(successor);
-            return Ok(None);
-        }
+        () = &mut end => None,
         read = ours.recv(&mut said) => match read {
-            Ok(_) if said == SERVES => return Ok(Some(number)),
-            _ => "it did not say that it serves".to_owned(),
+            // A signal to end that came before that may be told only now.
+            Ok(_) if said == SERVES => match tokio::time::timeout(SIGNALS_TOLD, end).await {
+                Ok(()) => None,
+                Err(_) => return Ok(Some(number)),
+            },
+            _ => Some("it did not say that it serves".to_owned()),
         },
         ended = successor.wait() => match ended {
             Ok(status) => bail!("the successor ended before it served: {status}; its messages say why"),
-            Err(fault) => fault.to_string(),
+            Err(fault) => Some(fault.to_string()),
         },
-        () = tokio::time::sleep(PATIENCE) => format!("it does not serve after {PATIENCE:?}"),
+        () = tokio::time::sleep(PATIENCE) => Some(format!("it does not serve after {PATIENCE:?}")),
+    };
+    let Some(why) = why else {
+        // It may have clients already, and drains while this process does.
+        if let Some(number) = Pid::from_raw(number.cast_signed()) {
+            let _ = kill_process(number, Signal::TERM);
+        }
+        *process.leaving.lock().expect("no panic") = Some(successor);
+        return Ok(None);
     };
     let _ = successor.start_kill();
     bail!("the successor was ended: {why}")
