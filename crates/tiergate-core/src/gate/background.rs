@@ -109,11 +109,6 @@ impl Background {
         is_crowded && now.since(self.moved_at) >= STUCK
     }
 
-    /// One of it has ended, or makes room for the next.
-    pub(super) fn moves(&mut self, now: Moment) {
-        self.moved_at = now;
-    }
-
     /// How long nobody of the foreground must have been there for nobody to be expected.
     fn quiet(&self) -> Duration {
         let gap = Duration::try_from_secs_f64(self.gap_s).unwrap_or(QUIET_MAX);
@@ -150,7 +145,8 @@ impl Background {
 
     /// So many of it are in progress, and the foreground fills the limit or does not.
     pub(super) fn looks(&mut self, now: Moment, running: u32, is_limit_full: bool) {
-        if std::mem::replace(&mut self.running, running) == 0 {
+        let before = std::mem::replace(&mut self.running, running);
+        if running < before || before == 0 {
             self.moved_at = now;
         }
         if running > 0 {

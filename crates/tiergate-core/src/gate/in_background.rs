@@ -158,7 +158,6 @@ impl<T> Pool<T> {
         let Some(background) = &mut self.background else { return };
         let Completion { now, lane, flow, admitted, waited, outcome, .. } = *completion;
         if self.lanes.at(lane).is_background {
-            background.moves(now);
             let refused = matches!(outcome.end, End::Pushback | End::TimedOut | End::Failed);
             return background.law.ended(flow, refused);
         }

@@ -132,9 +132,6 @@ impl<T> Pool<T> {
         }
         self.lends_resource(now, slot.lane);
         *self.classes.load_mut(slot.class).held(beside) -= u32::from(slot.grant.slots);
-        if let Some(background) = self.background.as_mut().filter(|_| beside) {
-            background.moves(now);
-        }
         if lends == Lends::Takes {
             // The origin has done its work but for the rest of the answer.
             let Slot { class, lane, admitted, flow, found, found_there, .. } = *slot;
