@@ -117,6 +117,22 @@ fn what_the_others_send_is_charged_to_the_link() {
     assert!(took > 0.9 * least, "{took} s, {least} at least");
 }
 
+/// A client may say that it takes no longer packets than 88 bytes: nearly half of what is on the wire then are heads.
+#[test]
+fn short_packets_are_charged_with_their_heads() {
+    let origin = origin();
+    let gateway = Gateway::start(&policy(&origin.server(), Some(CAPACITY)));
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let socket = socket.expect("a socket");
+    socket.set_tcp_mss(88).expect("an option of TCP");
+    socket.connect(&gateway.address.into()).expect("it listens");
+    let mut client = Client { stream: socket.into(), buffer: Vec::new() };
+    let took = time(|| assert_eq!(client.get("/batch/500000").body.len(), 500_000));
+    let full = 500_000.0 / RATE;
+    assert!(took > 1.4 * full, "{took} s, {full} in full packets");
+    gateway.assert_conserved();
+}
+
 #[test]
 fn background_answers_share_it() {
     let origin = origin();

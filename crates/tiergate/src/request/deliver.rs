@@ -80,6 +80,9 @@ impl<'d, C: Client> Request<'_, 'd, C> {
     /// The answer waits for its turns on the link, or it does not.
     pub(super) fn stand_in_line(&mut self, outbox: &mut Outbox) {
         outbox.takes_turns = true;
+        if !self.shared.link.is_known() {
+            return self.client.sends_in_turns(false);
+        }
         let id = self.facts.arrival.class;
         // A reload may have made its class one of the background meanwhile.
         let config = self.shared.config.load();
