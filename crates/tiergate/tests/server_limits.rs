@@ -203,25 +203,28 @@ fn a_request_that_no_other_server_has_room_for_is_told_so() {
         ..policy(&[&one, &two], &(per_server(1) + "\nretry_budget_min = 1000"))
     });
     // The second is held; the first is next, and is not there.
-    let mut held = None;
+    let mut clients = Vec::new();
     eventually("the second is held", || {
         let mut client = gateway.client();
         client.send(b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
-        let is_held = gateway.number("/origin/1/outstanding") == 1;
-        held = Some(client);
-        is_held
+        clients.push(client);
+        // All that came before have their answers, so that it is the last of them.
+        let of_the_first = || gateway.number("/classes/0/finished/served");
+        let of_the_second = || gateway.number("/origin/1/outstanding");
+        let all = clients.len() as u64;
+        eventually_is("it is somewhere", all, || of_the_first() + of_the_second());
+        of_the_second() == 1
     });
     one.dies();
     let finished = || gateway.status()["classes"][0]["finished"].clone();
     let preempted = || finished()["preempted"].as_u64().expect("a number");
-    // Of those that tried to hold the second one may have come to the first.
     eventually_is("only one is in progress", 1, || gateway.number("/limit/running"));
     let before = preempted();
     let answer = gateway.get("/y");
     assert_eq!(answer.status, 503, "{}", answer.text());
     assert!(answer.field("retry-after").is_some(), "it is a refusal as any other");
     assert_eq!(preempted(), before + 1, "{:#}", finished());
-    drop(held);
+    drop(clients);
     eventually_is("nothing is held", 0, || gateway.number("/limit/waiting"));
 }
 
