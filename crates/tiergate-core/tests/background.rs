@@ -396,6 +396,27 @@ fn a_slow_client_of_it_ends_once_others_of_it_wait() {
     }
 }
 
+/// What a slow client held is no work that the others of the background have to pay for by waiting.
+#[test]
+fn others_of_it_are_served_soon_after_a_slow_client_is_gone() {
+    let mut gate = gate(Slots::Adaptive(Bounds { slots_start: 4, ..Bounds::default() }));
+    busy_for(&mut gate, 1000, 900);
+    let mut slow = admitted(arrive(&mut gate, at(1900), BATCH));
+    gate.slows(at(1900), &mut slow, ());
+    // While nobody else of it is there, it may stay.
+    busy_for(&mut gate, 1901, 120_000);
+    gate.finish(at(121_901), slow, Outcome::without_answer(End::Cancelled));
+    let is_served = match arrive(&mut gate, at(121_902), BATCH) {
+        Verdict::Admit(_) => true,
+        verdict => {
+            let ticket = queued(verdict);
+            busy_for(&mut gate, 121_903, 5_000);
+            matches!(gate.claim(ticket), Claim::Admitted(_))
+        }
+    };
+    assert!(is_served, "it waits for what the slow one had");
+}
+
 #[test]
 fn what_waits_for_its_client_no_more_is_in_progress() {
     let mut gate = gate(Slots::Adaptive(Bounds { slots_start: 4, ..Bounds::default() }));

@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tiergate_core::mark::Label;
+use tiergate_core::transmit::Sending;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -30,6 +31,11 @@ pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
 
     /// Its socket, once nothing but what was written is in it; `None`: what is written goes to it later.
     fn socket(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// What it has sent, and may send now; `None`: not known. A system call.
+    fn sending(&self) -> Option<Sending> {
         None
     }
 
@@ -88,6 +94,10 @@ impl ClientStream for TcpStream {
 
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         Some(self.as_fd())
+    }
+
+    fn sending(&self) -> Option<Sending> {
+        tcp_info::sending(self)
     }
 
     fn set_label(&self, label: Label, by_v6: bool) -> io::Result<()> {

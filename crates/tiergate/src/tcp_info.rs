@@ -6,6 +6,7 @@
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
+use tiergate_core::transmit::Sending;
 
 /// Bytes of `tcp_info` up to and with `tcpi_bytes_acked`; the kernel has more to tell, which is cut off.
 const LEN: usize = ACKED + size_of::<u64>();
@@ -31,6 +32,29 @@ pub fn unsent(stream: &impl AsFd) -> Option<u32> {
 /// Bytes that each packet to the peer carries at most; `None`: the kernel does not tell, or it is no TCP connection. One system call.
 pub fn segment(stream: &impl AsFd) -> Option<u32> {
     Some(u32_at(&read::<LEN>(stream)?, offset_of!(libc::tcp_info, tcpi_snd_mss)))
+}
+
+/// What a connection has sent, and what it may send now; `None`: the kernel does not tell (before Linux 5.4), or it is no TCP connection. One system call.
+pub fn sending(stream: &impl AsFd) -> Option<Sending> {
+    let info = read::<LEN_OF_ALL>(stream)?;
+    let sent = u64_at(&info, offset_of!(libc::tcp_info, tcpi_bytes_sent));
+    let at = |at| u32_at(&info, at);
+    let once = sent.saturating_sub(u64_at(&info, RETRANSMITTED));
+    // As the kernel counts them where it looks whether it may send more.
+    let gone =
+        at(offset_of!(libc::tcp_info, tcpi_sacked)) + at(offset_of!(libc::tcp_info, tcpi_lost));
+    let sent_and_resent =
+        at(offset_of!(libc::tcp_info, tcpi_unacked)) + at(offset_of!(libc::tcp_info, tcpi_retrans));
+    Some(Sending {
+        sent,
+        packets: at(offset_of!(libc::tcp_info, tcpi_segs_out)),
+        unsent: at(offset_of!(libc::tcp_info, tcpi_notsent_bytes)).into(),
+        in_flight: once.saturating_sub(u64_at(&info, ACKED)),
+        window: at(ROOM).into(),
+        packets_in_flight: sent_and_resent.saturating_sub(gone),
+        packets_max: at(offset_of!(libc::tcp_info, tcpi_snd_cwnd)),
+        packet: at(offset_of!(libc::tcp_info, tcpi_snd_mss)).into(),
+    })
 }
 
 /// How far a connection is.
@@ -131,6 +155,9 @@ mod tests {
         assert_eq!(far.written, sent - before);
         assert!(far.acknowledged - before < far.written && far.way < Duration::from_secs(1));
         assert!(far.is_bounded, "the peer has no room");
+        let far = sending(&ours).expect("a connection");
+        assert_eq!((far.sent + far.unsent, far.room(1 << 16)), (sent - before, 0));
+        assert!(u64::from(far.packets) >= far.sent / far.packet);
         drop(theirs);
         waits = 0;
         while progress(&ours).is_some() {
@@ -140,5 +167,6 @@ mod tests {
         }
         let other = UdpSocket::bind("127.0.0.1:0").unwrap();
         assert_eq!((acknowledged(&other), progress(&other)), (None, None));
+        assert_eq!(sending(&other), None);
     }
 }

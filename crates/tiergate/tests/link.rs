@@ -133,6 +133,54 @@ fn short_packets_are_charged_with_their_heads() {
     gateway.assert_conserved();
 }
 
+/// Bytes that were written to connections of the gateway's and that their clients' systems have not taken.
+fn unsent(gateway: &Gateway) -> u64 {
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("the system has one");
+    let port = format!(":{:04X}", gateway.address.port());
+    let of_ours = table.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_ours = fields.len() > 4 && fields[1].ends_with(&port) && fields[3] == "01";
+        is_ours.then(|| fields[4].split(':').next().expect("two numbers").to_owned())
+    });
+    of_ours.map(|it| u64::from_str_radix(&it, 16).expect("a number")).sum()
+}
+
+/// What clients have no room for would leave later, all of it together, and the link was charged for it long before.
+#[test]
+fn what_clients_have_no_room_for_is_not_written() {
+    const CLIENTS: usize = 20;
+    const LEN: usize = 100_000;
+    let origin = origin();
+    let gateway = Gateway::start(&policy(&origin.server(), Some(10 * CAPACITY)));
+    let mut clients: Vec<Client> = (0..CLIENTS)
+        .map(|_| {
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+            let socket = socket.expect("a socket");
+            socket.set_recv_buffer_size(2304).expect("an option");
+            socket.connect(&gateway.address.into()).expect("it listens");
+            let mut client = Client { stream: socket.into(), buffer: Vec::new() };
+            client.send(format!("GET /batch/{LEN} HTTP/1.1\r\nHost: x\r\n\r\n"));
+            client
+        })
+        .collect();
+    // Nobody reads: soon nobody has room. The system tries small parts of a packet now and then.
+    let sent = || unsent(&gateway);
+    thread::sleep(Duration::from_millis(1500));
+    let waits: Vec<u64> = (0..5)
+        .map(|_| {
+            thread::sleep(Duration::from_millis(100));
+            sent()
+        })
+        .collect();
+    assert!(waits.iter().all(|it| *it < 100 * CLIENTS as u64), "{waits:?}");
+    thread::scope(|scope| {
+        for client in &mut clients {
+            scope.spawn(|| assert_eq!(client.answer().body.len(), LEN));
+        }
+    });
+    gateway.assert_conserved();
+}
+
 #[test]
 fn background_answers_share_it() {
     let origin = origin();

@@ -66,6 +66,8 @@ pub(super) struct Background {
     pub(super) is_full: bool,
     /// Slots that it has, as of the last look.
     pub(super) running: u32,
+    /// The same without those whose clients are slow.
+    pub(super) working: u32,
     /// When anybody of the foreground was last there, and how far apart they come.
     busy: Moment,
     gap_s: f64,
@@ -87,6 +89,7 @@ impl Background {
             lanes: Vec::new(),
             is_full: false,
             running: 0,
+            working: 0,
             busy: now,
             gap_s: 0.0,
             answered: now,

@@ -81,9 +81,11 @@ impl<T> Pool<T> {
         let Loads { waits, runs, background: running } = self.foreground();
         let slots = self.limit.slots();
         let most = if self.is_adaptive() { self.limit.most().min(MOST) } else { slots };
-        let present = if background.is_quiet { 0 } else { background.running };
+        let present = if background.is_quiet { 0 } else { background.working };
         background.law.pass(now, present, most);
         background.sees(now, waits || runs);
+        // The origin has nothing to do for those that wait for their clients: that time is not to be paid for.
+        background.working = running.saturating_sub(self.slow_beside.slots());
         background.looks(now, running, waits || self.limit.running() >= slots);
         let spare = if slots > 1 { (slots / SPARE).max(1) } else { 0 };
         // What an operator has set as the most is the most of both.

@@ -65,11 +65,13 @@ impl<T> Gate<T> {
     /// also beyond what may be. `false`, and nothing done, if it is none, or its slot is not lent. O(classes).
     pub fn resume(&mut self, now: Moment, slot: &mut Slot) -> bool {
         let (now, pool, common) = self.at(now, slot.pool);
-        if !slot.is_lent_beside() || pool.is_written_off(slot) {
+        let Holds::Lent { lends, background, beside: true, .. } = slot.holds else { return false };
+        if pool.is_written_off(slot) {
             return false;
         }
         pool.advance(now);
-        pool.lent.one_less_of_background();
+        // A reload may have taken its class out of the background before it was lent.
+        pool.lent.one_less(lends, background);
         slot.holds = Holds::Beside;
         *pool.classes.load_mut(slot.class).held(true) += u32::from(slot.grant.slots);
         pool.dispatch(common, now);
@@ -180,10 +182,7 @@ impl<T> Pool<T> {
         }
         let lends = lends.or(overtaken);
         let Some(lends) = lends.filter(|_| !self.is_written_off(slot)) else { return false };
-        match of_background {
-            true => self.lent.one_less_of_background(),
-            false => *self.lent.of(lends) -= 1,
-        }
+        self.lent.one_less(lends, of_background);
         true
     }
 

@@ -125,8 +125,11 @@ impl Lent {
         may
     }
 
-    /// One of the background is over.
-    pub(super) fn one_less_of_background(&mut self) {
-        self.background -= 1;
+    /// One is over; of the background, as it was counted when it began.
+    pub(super) fn one_less(&mut self, lends: Lends, of_background: bool) {
+        match of_background {
+            true => self.background -= 1,
+            false => *self.of(lends) -= 1,
+        }
     }
 }

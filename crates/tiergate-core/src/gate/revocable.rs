@@ -36,13 +36,15 @@ pub(super) struct Revocable<T> {
     slab: Slab<Entry<T>>,
     /// How many are not marked.
     unmarked: u32,
+    /// Slots that are named, marked or not.
+    slots: u32,
     /// By number.
     groups: Vec<OfGroup>,
 }
 
 impl<T> Revocable<T> {
     pub(super) fn new() -> Self {
-        Revocable { slab: Slab::default(), unmarked: 0, groups: Vec::new() }
+        Revocable { slab: Slab::default(), unmarked: 0, slots: 0, groups: Vec::new() }
     }
 
     /// Makes room for a group.
@@ -66,6 +68,7 @@ impl<T> Revocable<T> {
 
     fn insert(&mut self, group: usize, slots: u16, wake: T) -> Key {
         self.unmarked += 1;
+        self.slots += u32::from(slots);
         self.slab.insert(Entry { group, slots, wake: Some(wake) })
     }
 
@@ -73,6 +76,7 @@ impl<T> Revocable<T> {
     pub(super) fn remove(&mut self, key: Key) {
         let entry = &self.slab[key.index()];
         let of_group = &mut self.groups[entry.group];
+        self.slots -= u32::from(entry.slots);
         match entry.wake {
             Some(_) => {
                 self.slab.unlink(&mut of_group.unmarked, key.index());
@@ -81,6 +85,11 @@ impl<T> Revocable<T> {
             None => of_group.marked -= u32::from(entry.slots),
         }
         self.slab.remove(key.index());
+    }
+
+    /// How many slots are named. O(1).
+    pub(super) fn slots(&self) -> u32 {
+        self.slots
     }
 
     pub(super) fn is_marked(&self, key: Key) -> bool {

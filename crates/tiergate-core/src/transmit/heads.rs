@@ -40,8 +40,17 @@ impl Heads {
         Heads { payload: bytes.saturating_sub(self.wrapped).clamp(LEAST, SEGMENT), ..self }
     }
 
+    /// Without TLS, by IPv4.
+    #[cfg(test)]
+    pub(super) const TEST: Self = Heads { each: TCP, wrapped: 0, payload: SEGMENT };
+
+    /// Bytes around what so many packets carry, TLS included there.
+    pub(super) fn around(self, packets: u32) -> f64 {
+        ((self.each - self.wrapped) * u64::from(packets)) as f64
+    }
+
     /// Bytes on the wire of so many that are written at once.
-    pub(super) fn on_wire(self, bytes: u64) -> f64 {
+    pub fn on_wire(self, bytes: u64) -> f64 {
         bytes as f64 + (self.each * bytes.div_ceil(self.payload)) as f64
     }
 

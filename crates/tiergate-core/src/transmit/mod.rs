@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `virtual_queue` | when the link has room |
 //! | `heads` | what stands around an answer's bytes on the wire |
+//! | `carried` | what a connection's packets took of it, and whether more would leave at once |
 //! | `estimate` | what the link carries, where nobody says it |
 //! | `trials` | when more is tried than it is thought to carry, and for how long |
 //! | `watched` | the packets that say it |
@@ -15,6 +16,7 @@
 //! | `tree` | the rates of a shaper in the kernel that has the background last |
 
 mod account;
+mod carried;
 mod estimate;
 mod heads;
 mod known;
@@ -27,6 +29,7 @@ mod virtual_queue;
 mod watched;
 
 pub use account::Account;
+pub use carried::{Carried, Sending};
 pub use heads::Heads;
 pub use scheduler::{Capacity, NotNow, Scheduler, Sender};
 pub use share::Share;

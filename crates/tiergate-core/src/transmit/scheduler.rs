@@ -180,6 +180,13 @@ impl Scheduler {
         self.queue.charge(now, bytes, heads);
     }
 
+    /// So many bytes on the wire have left beyond what was charged. O(1).
+    pub fn settle(&mut self, now: Moment, on_wire: f64) {
+        self.adjust(now);
+        self.sends(on_wire);
+        self.queue.charge_wire(now, on_wire);
+    }
+
     /// What the link is thought to carry, in bits a second, where that is to be found.
     pub fn found(&self) -> Option<u64> {
         self.estimate.as_ref().map(|(estimate, _)| estimate.bits())

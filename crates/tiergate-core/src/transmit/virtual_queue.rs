@@ -71,8 +71,13 @@ impl VirtualQueue {
 
     /// The foreground writes so many bytes. O(1).
     pub(super) fn charge(&mut self, now: Moment, bytes: u64, heads: Heads) {
+        self.charge_wire(now, heads.on_wire(bytes));
+    }
+
+    /// So many bytes on the wire are written. O(1).
+    pub(super) fn charge_wire(&mut self, now: Moment, on_wire: f64) {
         self.pass(now);
-        self.tokens = (self.tokens - heads.on_wire(bytes)).max(-self.debt_max());
+        self.tokens = (self.tokens - on_wire).max(-self.debt_max());
     }
 
     /// The background wants to write so many bytes, at least 1: how many it may. O(1).

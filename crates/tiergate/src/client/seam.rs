@@ -15,6 +15,7 @@ use super::peer::Peer;
 use crate::budget::Allowance;
 use crate::buffers::Buffer;
 use crate::config::meant::Timeouts;
+use crate::link::Carrier;
 use crate::observe::counters::Protocol;
 use crate::origin::stream::OriginStream;
 use crate::request::answer::{Abort, AnswerHead, RefusalAnswer};
@@ -46,7 +47,7 @@ pub(crate) struct Gathered {
 }
 
 /// The client's side of one request.
-pub(crate) trait Client {
+pub(crate) trait Client: Carrier {
     /// How `Via` names the protocol; `None`: by the version in the head.
     const VIA: Option<&'static [u8]> = None;
 

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | here | the link's schedule, for all threads |
 //! | `turns` | the answers of a thread that wait, and the task that calls the next |
+//! | `carrier` | what it asks of a client's connection |
+//! | `parked` | those whose connection has no room |
 //! | `parts` | what classes have of it, for `/status` and metrics |
 //! | `followed` | the interface whose capacity is the link's, and that it follows |
 //! | `notices` | what the kernel tells of queues that change |
@@ -13,14 +15,17 @@
 //! What may leave when, the core says ([`Scheduler`]).
 
 mod alarm;
+mod carrier;
 mod followed;
 mod notices;
+mod parked;
 mod parts;
 mod turns;
 mod watch;
 
 use crate::clock;
 use crate::interface::capacity::Source;
+pub(crate) use carrier::{Carrier, Gone};
 pub(crate) use followed::Said;
 pub use followed::{FollowedInterface, LinkCapacity};
 pub use parts::LinkPart;
@@ -58,6 +63,17 @@ const LOOKS_EVERY: Duration = Duration::from_millis(100);
 const UNBOUND: u64 = 1 << 16;
 /// How long the background waits for a reading of a shaper that has changed, at most: it runs programs.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// What an answer has that asks for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Take {
+    /// So many bytes, to be written at once: what the client does not take now it has to wait for again.
+    Bytes(u64),
+    /// It waits for the link.
+    TooEarly,
+    /// It waits for its client.
+    NoRoom,
+}
 
 const HELD: &str = "no code panics while it holds the link";
 
@@ -163,14 +179,97 @@ impl Link {
         schedule.as_ref().is_none_or(|it| turn.is_in_stock(bytes, it.stock(threads)))
     }
 
-    /// Ready with how many of so many bytes may be written now; else the task is woken in its turn.
-    pub fn poll_take(&self, turn: &mut Turn, wanted: u64, context: &Context<'_>) -> Poll<u64> {
-        let mut schedule = self.schedule.lock().expect(HELD);
-        let Some(schedule) = &mut *schedule else { return Poll::Ready(UNBOUND) };
-        let now = clock::now();
+    /// So many bytes on the wire have left beyond what was charged.
+    fn settle(&self, due: f64) {
+        if due > 0.0
+            && let Some(schedule) = &mut *self.schedule.lock().expect(HELD)
+        {
+            schedule.settle(clock::now(), due);
+        }
+    }
+
+    /// What the client's connection took of the link beyond what was charged for it, as by acknowledging what the client sends.
+    pub(crate) fn looks(&self, client: &mut impl Carrier, heads: Heads) {
+        if let Some(due) = client.with_carried(|carried, sending| carried.settle(sending, heads)) {
+            self.settle(due);
+        }
+    }
+
+    /// How many of so many bytes would leave at once, as far as that is known.
+    fn room(&self, turn: &Turn, client: &mut impl Carrier, wanted: u64) -> u64 {
+        if !turn.is_background() {
+            return wanted;
+        }
+        let looked = client.with_carried(|carried, sending| {
+            (carried.settle(sending, turn.heads()), sending.room(wanted))
+        });
+        let (due, room) = looked.unwrap_or((0.0, wanted));
+        self.settle(due);
+        room
+    }
+
+    /// How many of so many bytes may be written to the client now; else the task is woken when that may have changed.
+    ///
+    /// # Errors
+    /// The client has left.
+    pub(crate) fn poll_take(
+        &self,
+        turn: &mut Turn,
+        wanted: u64,
+        client: &mut impl Carrier,
+        context: &mut Context<'_>,
+    ) -> Result<Take, Gone> {
+        let took = self.take(turn, wanted, client, context)?;
+        if took == Take::NoRoom {
+            turn.awaits_client();
+        }
+        Ok(took)
+    }
+
+    fn take(
+        &self,
+        turn: &mut Turn,
+        wanted: u64,
+        client: &mut impl Carrier,
+        context: &mut Context<'_>,
+    ) -> Result<Take, Gone> {
+        turn.asks();
+        if turn.is_parked() {
+            if !turn.poll_look(context) {
+                return Ok(Take::NoRoom);
+            }
+            if self.room(turn, client, wanted) == 0 {
+                turn.parks(context);
+                return Ok(Take::NoRoom);
+            }
+            turn.goes_back();
+        }
         let comes = turn.comes();
         // It counts as waiting until it has what it came for.
         let was_last = comes == (Comes::Called { is_last: true });
+        let mut wanted = wanted;
+        if comes != Comes::TooEarly && turn.is_background() {
+            // Meanwhile others of the connection may have had its room.
+            let is_open = client.poll_open(context);
+            if is_open.is_ready() {
+                wanted = self.room(turn, client, wanted);
+            }
+            if is_open.is_pending() || wanted == 0 {
+                if was_last && let Some(schedule) = &mut *self.schedule.lock().expect(HELD) {
+                    schedule.waits_no_more(clock::now(), turn.class());
+                }
+                if is_open.is_ready() {
+                    turn.parks(context);
+                }
+                return Ok(Take::NoRoom);
+            }
+            if let Poll::Ready(Err(Gone)) = is_open {
+                return Err(Gone);
+            }
+        }
+        let mut schedule = self.schedule.lock().expect(HELD);
+        let Some(schedule) = &mut *schedule else { return Ok(Take::Bytes(UNBOUND)) };
+        let now = clock::now();
         if comes != Comes::TooEarly {
             let taken = match self.is_known() {
                 true => schedule.take(now, turn.class(), wanted, turn.heads()).ok(),
@@ -182,13 +281,14 @@ impl Link {
                     schedule.waits_no_more(now, turn.class());
                 }
                 turn.goes(schedule.run(turn.class(), turns::waiting(turn.class())));
-                return Poll::Ready(bytes);
+                client.charged(turn.heads().on_wire(bytes), true);
+                return Ok(Take::Bytes(bytes));
             }
         }
         if turn.wait(context, matches!(comes, Comes::Called { .. })) && !was_last {
             schedule.waits(now, turn.class());
         }
-        Poll::Pending
+        Ok(Take::TooEarly)
     }
 
     /// Calls those that wait on this thread, one after another, for as long as the runtime lives.

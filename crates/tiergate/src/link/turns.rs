@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | the table | its own thread only | its own thread only |
 
+use super::parked::Parked;
 use crate::timers::Timer;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -140,6 +141,11 @@ pub struct Turn {
     heads: Heads,
     /// Whether the class has no more than its part of the link, so that answers of it pile up.
     is_held: bool,
+    /// Whether it is of the background, of which nothing is written that would not leave at once.
+    is_background: bool,
+    is_clients_wait: bool,
+    /// While its connection has no room.
+    parked: Option<Parked>,
     place: Option<usize>,
     /// How many turns it is to have before another has one.
     run: u32,
@@ -160,6 +166,9 @@ impl Turn {
             client,
             heads,
             is_held,
+            is_background: class.is_some_and(|class| class.background),
+            is_clients_wait: false,
+            parked: None,
             place: None,
             run: 0,
             is_in_stock: false,
@@ -171,6 +180,51 @@ impl Turn {
     /// Whether answers like it pile up by design.
     pub fn is_held(&self) -> bool {
         self.is_held
+    }
+
+    /// Whether it is of the background.
+    pub fn is_background(&self) -> bool {
+        self.is_background
+    }
+
+    /// It waits for its client, until it has asked for its turn again.
+    pub(crate) fn awaits_client(&mut self) {
+        self.is_clients_wait = true;
+    }
+
+    /// Whether it waits for its client.
+    pub(crate) fn is_clients_wait(&self) -> bool {
+        self.is_clients_wait
+    }
+
+    /// It asks for its turn.
+    pub(super) fn asks(&mut self) {
+        self.is_clients_wait = false;
+    }
+
+    /// Whether its connection had no room when that was looked at last.
+    pub(super) fn is_parked(&self) -> bool {
+        self.parked.is_some()
+    }
+
+    /// Its connection has no room: it is looked again later, when the task is woken.
+    pub(super) fn parks(&mut self, context: &mut Context<'_>) {
+        match &mut self.parked {
+            Some(parked) => parked.goes_on(),
+            None => self.parked = Some(Parked::begin()),
+        }
+        // So that the task is woken.
+        let _ = self.poll_look(context);
+    }
+
+    /// Whether it is to be looked now whether its connection has room; else the task is woken then.
+    pub(super) fn poll_look(&mut self, context: &mut Context<'_>) -> bool {
+        self.parked.as_mut().is_none_or(|parked| parked.poll_look(context))
+    }
+
+    /// Its connection has room.
+    pub(super) fn goes_back(&mut self) {
+        self.parked = None;
     }
 
     /// While it waits for the link, the time of its client stands still; `time`: what the client has for all.

@@ -20,7 +20,7 @@ use crate::buffers::Buffer;
 use crate::client::seam::Client;
 use crate::door::SlotGuard;
 use crate::grpc;
-use crate::link::Turn;
+use crate::link::{Take, Turn};
 use crate::origin::Lease;
 use crate::tcp_info;
 use crate::timers::Timer;
@@ -99,7 +99,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
     }
 
     /// What stands around each packet of an answer to this client.
-    fn heads(&self) -> Heads {
+    pub(super) fn heads(&self) -> Heads {
         let peer = self.client.peer();
         // Frames of HTTP/2 are not written to the socket at once.
         Heads::of(peer.by_v6, peer.secure || self.client.socket().is_none())
@@ -338,7 +338,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
 
     /// Whether it waits for the link and takes nothing from others meanwhile. One that holds a slot that they could have is slow all the same.
     fn is_links_wait(&self, outbox: &Outbox) -> bool {
-        self.turn.is_some()
+        self.turn.as_ref().is_some_and(|turn| !turn.is_clients_wait())
             && outbox.awaits_turn()
             && outbox.left() > 0
             && self.slot.as_ref().is_none_or(SlotGuard::takes_nothing)
@@ -374,12 +374,19 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         }
         loop {
             if outbox.awaits_turn() && outbox.left() > 0 {
-                match self.shared.link.poll_take(turn, outbox.left(), context) {
-                    Poll::Ready(bytes) => {
+                let left = outbox.left();
+                let took = self.shared.link.poll_take(turn, left, &mut *self.client, context);
+                match took.map_err(|_| Fault::gone())? {
+                    Take::TooEarly => return Ok(None),
+                    Take::NoRoom => {
+                        turn.goes_on(self.client.timer());
+                        turn.leaves(0);
+                        return Ok(Some(Poll::Pending));
+                    }
+                    Take::Bytes(bytes) => {
                         turn.goes_on(self.client.timer());
                         outbox.allow(bytes);
                     }
-                    Poll::Pending => return Ok(None),
                 }
             }
             let before = outbox.sent();
@@ -387,8 +394,15 @@ impl<'d, C: Client> Request<'_, 'd, C> {
             if outbox.sent() > before {
                 self.shared.link.written(turn, self.client.socket());
             }
-            turn.leaves(if outbox.awaits_turn() { outbox.left() } else { 0 });
-            if written.is_ready() || !outbox.awaits_turn() || outbox.left() == 0 {
+            let is_short = written.is_pending() && !outbox.awaits_turn() && outbox.left() > 0;
+            if is_short && turn.is_background() {
+                // It would leave later, together with what others have been allowed.
+                outbox.allow(0);
+                outbox.await_turn();
+                turn.awaits_client();
+            }
+            turn.leaves(if is_short { 0 } else { outbox.left() });
+            if written.is_ready() || is_short || outbox.left() == 0 {
                 return Ok(Some(written));
             }
         }
@@ -429,7 +443,9 @@ impl<'d, C: Client> Request<'_, 'd, C> {
             }
         };
         if self.shared.link.is_known() && self.turn.is_none() && outbox.sent() > before {
-            self.shared.link.charge(outbox.sent() - before, self.heads());
+            let (bytes, heads) = (outbox.sent() - before, self.heads());
+            self.shared.link.charge(bytes, heads);
+            self.client.charged(heads.on_wire(bytes), false);
         }
         outbox.stalled = written.is_pending();
         if outbox.stalled && self.client.timer().poll_expired(context) {

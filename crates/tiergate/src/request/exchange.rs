@@ -35,6 +35,9 @@ use tiergate_wire::http1::Framing;
 /// while it works for an hour is not.
 const INTERIM_MAX: u32 = 1000;
 
+/// Bytes from a client after which it is looked again what their acknowledgement took of the link.
+const ACKNOWLEDGED: u64 = 64 << 10;
+
 impl<C: Client> Request<'_, '_, C> {
     /// Sends the request, passes the answer on. The head is written over once an answer is there.
     pub(super) async fn exchange(&mut self, may_repeat: bool) -> Result<Ended, Failure> {
@@ -288,8 +291,22 @@ impl<C: Client> Request<'_, '_, C> {
     /// Moves the request's body on.
     pub(super) fn poll_body(&mut self, context: &mut Context<'_>) -> Result<(), Fault> {
         match &mut self.origin {
-            Some(origin) => self.client.poll_body(origin, &self.config.policy.timeouts, context),
-            None => Ok(()),
+            Some(origin) => self.client.poll_body(origin, &self.config.policy.timeouts, context)?,
+            None => return Ok(()),
+        }
+        if self.shared.link.is_known() {
+            self.charge_acknowledgements();
+        }
+        Ok(())
+    }
+
+    /// What the client sends is acknowledged, by the link that answers leave by.
+    fn charge_acknowledgements(&mut self) {
+        let received = self.client.received_len(self.facts);
+        if received >= self.acknowledged + ACKNOWLEDGED {
+            self.acknowledged = received;
+            let heads = self.heads();
+            self.shared.link.looks(self.client, heads);
         }
     }
 

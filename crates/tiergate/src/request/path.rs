@@ -55,6 +55,8 @@ pub(super) struct Request<'r, 'd, C> {
     /// Where its answer stands among those that wait for the link; `None`: it is not of the background, or nothing is known of the
     /// link.
     pub(super) turn: Option<Box<Turn>>,
+    /// Bytes that had been received when it was looked last what their acknowledgement took of the link.
+    pub(super) acknowledged: u64,
     /// What is still to come of the answer when its client has left.
     pub(super) rest: Option<Box<Rest>>,
 }
@@ -85,6 +87,7 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
             stored: None,
             making: None,
             turn: None,
+            acknowledged: 0,
             rest: None,
         }
     }

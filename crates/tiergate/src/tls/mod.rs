@@ -38,6 +38,7 @@ use std::os::fd::BorrowedFd;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use tiergate_core::mark::Label;
+use tiergate_core::transmit::Sending;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -182,6 +183,10 @@ impl ClientStream for TlsStream<TcpStream> {
 
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.get_ref().0.socket()
+    }
+
+    fn sending(&self) -> Option<Sending> {
+        self.get_ref().0.sending()
     }
 
     fn set_label(&self, label: Label, by_v6: bool) -> io::Result<()> {

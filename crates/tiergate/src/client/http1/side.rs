@@ -10,6 +10,7 @@ use crate::client::seam::{Client, Gathered};
 use crate::client::tunnel;
 use crate::config::meant::Timeouts;
 use crate::connections::Connection;
+use crate::link::Carrier;
 use crate::observe::counters::Protocol;
 use crate::origin::stream::OriginStream;
 use crate::request::answer::{Abort, AnswerHead, RefusalAnswer};
@@ -30,6 +31,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tiergate_core::gate::Delivered;
 use tiergate_core::mark::{Label, Mark};
+use tiergate_core::transmit::{Carried, Sending};
 use tiergate_wire::http1::{
     self, FieldTable, Framing, HeadError, HeadLimits, HeadSearch, Malformed, Parsed, RequestHead,
     Version,
@@ -68,6 +70,8 @@ pub(super) struct Http1<'c, S> {
     pub(super) label: Label,
     /// Whether the answer that was written last is of the background.
     pub(super) is_in_turns: bool,
+    /// What the connection took of the link.
+    pub(super) carried: Carried,
 }
 
 impl<'c, S: ClientStream> Http1<'c, S> {
@@ -88,6 +92,7 @@ impl<'c, S: ClientStream> Http1<'c, S> {
             refusal: Vec::new(),
             label: Label::default(),
             is_in_turns: false,
+            carried: Carried::default(),
         }
     }
 
@@ -104,6 +109,20 @@ impl<'c, S: ClientStream> Http1<'c, S> {
 /// The connection is to make room for others.
 fn evicted() -> io::Error {
     io::ErrorKind::ConnectionAborted.into()
+}
+
+impl<S: ClientStream> Carrier for Http1<'_, S> {
+    fn with_carried<T>(&mut self, then: impl FnOnce(&mut Carried, &Sending) -> T) -> Option<T> {
+        let sending = self.input.io.sending()?;
+        Some(then(&mut self.carried, &sending))
+    }
+
+    fn charged(&mut self, on_wire: f64, in_turns: bool) {
+        match in_turns {
+            true => self.carried.pays(on_wire),
+            false => self.carried.forget(),
+        }
+    }
 }
 
 impl<S: ClientStream> Client for Http1<'_, S> {

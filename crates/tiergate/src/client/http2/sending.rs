@@ -75,8 +75,12 @@ impl Http2<'_> {
 
     /// How many of `len` bytes may go: all, or as many as the client's windows let through once all before
     /// them have gone.
-    fn poll_room(&mut self, len: usize, context: &mut Context<'_>) -> Poll<Result<usize, Fault>> {
-        let sending = self.sending.as_mut().expect("the head was sent");
+    pub(super) fn poll_room(
+        &mut self,
+        len: usize,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<usize, Fault>> {
+        let Some(sending) = &mut self.sending else { return Poll::Ready(Ok(len)) };
         sending.reserve_capacity(len);
         loop {
             let room = sending.capacity();

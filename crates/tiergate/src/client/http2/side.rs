@@ -15,6 +15,7 @@ use crate::client::streams::tally::{Ended, Tally};
 use crate::client::streams::upload::Upload;
 use crate::client::tunnel;
 use crate::config::meant::{RefusalConnection, Timeouts};
+use crate::link::{Carrier, Gone};
 use crate::observe::counters::Protocol;
 use crate::origin::stream::OriginStream;
 use crate::request;
@@ -36,10 +37,11 @@ use http::header::HeaderMap;
 use http::{Request, Response, StatusCode};
 use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tiergate_core::gate::Delivered;
 use tiergate_core::mark::Mark;
+use tiergate_core::transmit::{Carried, Sending};
 use tiergate_wire::http1::{FieldTable, HeadError, HeadLimits, Malformed, Parsed, RequestHead};
 
 /// Serves one stream.
@@ -119,6 +121,22 @@ impl<'t> Http2<'t> {
             marked: None,
             is_in_turns: false,
         }
+    }
+}
+
+impl Carrier for Http2<'_> {
+    fn with_carried<T>(&mut self, then: impl FnOnce(&mut Carried, &Sending) -> T) -> Option<T> {
+        self.tally.with_carried(then)
+    }
+
+    fn charged(&mut self, on_wire: f64, _: bool) {
+        self.tally.charged(on_wire);
+    }
+
+    fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        ready!(self.held.poll_none(context));
+        // No more than a byte: what it reserves others of the connection do not have.
+        self.poll_room(1, context).map(|room| room.map(|_| ()).map_err(|_| Gone))
     }
 }
 

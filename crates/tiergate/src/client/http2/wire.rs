@@ -19,6 +19,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tiergate_core::transmit::Sending;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Bytes that the system may hold unsent while an answer on the connection waits for turns on the link: a client that reads nothing would have them
@@ -81,19 +82,28 @@ impl<S: ClientStream> Wire<S> {
         S: 'static,
     {
         const HELD: &str = "no code panics while it holds the line";
-        let [asked, marked, limited] = [(); 3].map(|()| Arc::downgrade(&self.0));
+        let [asked, marked, limited, looked] = [(); 4].map(|()| Arc::downgrade(&self.0));
         let ask = move || asked.upgrade()?.lock().expect(HELD).io.delivered();
         let set_label = move |label| match marked.upgrade() {
             Some(line) => line.lock().expect(HELD).io.set_label(label, by_v6),
             None => Ok(()),
         };
-        Meter::new(ask, set_label, move |is_in_turns| {
+        // What waits here has not been sent either.
+        let sending = move || {
+            let line = looked.upgrade()?;
+            let line = line.lock().expect(HELD);
+            let waits = line.out.as_ref().map_or(0, |out| out.content().len() as u64);
+            let sending = line.io.sending()?;
+            Some(Sending { unsent: sending.unsent + waits, ..sending })
+        };
+        let limit_unsent = move |is_in_turns| {
             if let Some(line) = limited.upgrade() {
                 // Where the system refuses, more of it waits there.
                 let bytes = if is_in_turns { UNSENT_MAX } else { 0 };
                 let _ = line.lock().expect(HELD).io.limit_unsent(bytes);
             }
-        })
+        };
+        Meter::new(ask, set_label, limit_unsent, sending)
     }
 
     /// Whether the client has ended its side.

@@ -13,6 +13,7 @@ use crate::client::streams::parking::Parked;
 use crate::client::streams::tally::{Ended, Tally};
 use crate::client::streams::upload::Upload;
 use crate::config::meant::{RefusalConnection, Timeouts};
+use crate::link::Carrier;
 use crate::observe::counters::Protocol;
 use crate::origin::stream::OriginStream;
 use crate::request::answer::{Abort, AnswerHead, RefusalAnswer};
@@ -98,6 +99,9 @@ impl Http3<'_, '_> {
         Poll::Ready(Ok(()))
     }
 }
+
+/// What leaves by QUIC is charged as it is written.
+impl Carrier for Http3<'_, '_> {}
 
 impl Client for Http3<'_, '_> {
     const VIA: Option<&'static [u8]> = Some(b"3.0 tiergate");

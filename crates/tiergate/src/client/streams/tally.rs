@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use tiergate_core::gate::Delivered;
 use tiergate_core::mark::{Label, Mark, Marks};
+use tiergate_core::transmit::{Carried, Sending};
 
 /// What a connection knows of its streams' tasks.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub(in crate::client) struct Tally {
     meter: Meter,
     /// Streams whose answers wait for turns on the link.
     in_turns: AtomicUsize,
+    /// What it took of the link.
+    carried: Mutex<Carried>,
     /// Its label.
     marking: Mutex<Marking>,
 }
@@ -52,17 +55,21 @@ pub(in crate::client) struct Meter {
     ask: Box<dyn Fn() -> Option<u64> + Send + Sync>,
     set_label: Box<dyn Fn(Label) -> io::Result<()> + Send + Sync>,
     limit_unsent: Box<dyn Fn(bool) + Send + Sync>,
+    sending: Box<dyn Fn() -> Option<Sending> + Send + Sync>,
 }
 
 impl Meter {
-    /// `ask` says the bytes, `set_label` has its packets bear a label, `limit_unsent` has the system hold little that is unsent, or as much as it likes.
+    /// `ask` says the bytes, `set_label` has its packets bear a label, `limit_unsent` has the system hold little that is unsent, or as much as it likes,
+    /// `sending` says what was sent, and what may be.
     pub(in crate::client) fn new(
         ask: impl Fn() -> Option<u64> + Send + Sync + 'static,
         set_label: impl Fn(Label) -> io::Result<()> + Send + Sync + 'static,
         limit_unsent: impl Fn(bool) + Send + Sync + 'static,
+        sending: impl Fn() -> Option<Sending> + Send + Sync + 'static,
     ) -> Self {
         let (ask, set_label) = (Box::new(ask), Box::new(set_label));
-        Meter { ask, set_label, limit_unsent: Box::new(limit_unsent) }
+        let (limit_unsent, sending) = (Box::new(limit_unsent), Box::new(sending));
+        Meter { ask, set_label, limit_unsent, sending }
     }
 }
 
@@ -95,6 +102,7 @@ impl Tally {
             parking: Parking::default(),
             meter,
             in_turns: AtomicUsize::default(),
+            carried: Mutex::default(),
             marking: Mutex::default(),
         }
     }
@@ -133,6 +141,24 @@ impl Tally {
         if others == 0 {
             (self.meter.limit_unsent)(does);
         }
+    }
+
+    /// Hands on what the connection has sent and may send, and what of that was charged to the link; `None`: that is not known.
+    pub(in crate::client) fn with_carried<T>(
+        &self,
+        then: impl FnOnce(&mut Carried, &Sending) -> T,
+    ) -> Option<T> {
+        let sending = (self.meter.sending)()?;
+        Some(then(&mut self.carried(), &sending))
+    }
+
+    /// So many bytes on the wire were charged to the link.
+    pub(in crate::client) fn charged(&self, on_wire: f64) {
+        self.carried().pays(on_wire);
+    }
+
+    fn carried(&self) -> MutexGuard<'_, Carried> {
+        self.carried.lock().expect("no code panics while it holds it")
     }
 
     fn set_label(&self, marking: &mut Marking, label: Label) -> io::Result<bool> {
@@ -235,6 +261,7 @@ mod tests {
                 if label.dscp == 46 { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
             },
             |_| {},
+            || None,
         );
         let tally = Tally::new(meter);
         let mark = |rank, dscp| tally.mark(Mark { rank, label: Label { dscp, priority: 0 } }).ok();
