@@ -145,7 +145,7 @@ test: export PROPTEST_RNG_SEED ?= 1
 # Most tests wait for the network most of the time: four at once on two processors.
 test: export RUST_TEST_THREADS ?= 4
 test: setup ## All tests; random sequences are the same each time (others: PROPTEST_RNG_SEED=n)
-	$(CARGO) test --workspace --locked
+	@CARGO=$(CARGO) scripts/test.py
 
 .PHONY: sim
 sim: ## The simulator on all scenarios, or on SCENARIO=file (ARGS='--seeds 100'); LONG=1: 1,000 seeds
