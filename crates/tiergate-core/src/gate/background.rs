@@ -156,6 +156,9 @@ impl Background {
             let is_break = now.since(self.present_at) > FULL;
             self.present_since = self.present_since.filter(|_| !is_break).or(Some(now));
             self.present_at = now;
+        } else if self.bound() == 0 {
+            // It pauses for the contrast: what the limit gives meanwhile is evidence.
+            self.present_since = None;
         }
         if is_limit_full {
             self.full_at = Some(now);
