@@ -34,9 +34,12 @@ pub fn segment(stream: &impl AsFd) -> Option<u32> {
     Some(u32_at(&read::<LEN>(stream)?, offset_of!(libc::tcp_info, tcpi_snd_mss)))
 }
 
-/// What a connection has sent, and what it may send now; `None`: the kernel does not tell (before Linux 5.4), or it is no TCP connection. One system call.
+/// What a connection has sent, and what it may send now; `None`: the kernel does not tell (before Linux 5.4), it is no TCP connection, or it is over. One system call.
 pub fn sending(stream: &impl AsFd) -> Option<Sending> {
     let info = read::<LEN_OF_ALL>(stream)?;
+    if info[offset_of!(libc::tcp_info, tcpi_state)] == TCP_CLOSE {
+        return None;
+    }
     let sent = u64_at(&info, offset_of!(libc::tcp_info, tcpi_bytes_sent));
     let at = |at| u32_at(&info, at);
     let once = sent.saturating_sub(u64_at(&info, RETRANSMITTED));

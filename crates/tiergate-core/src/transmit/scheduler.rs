@@ -187,6 +187,13 @@ impl Scheduler {
         self.queue.charge_wire(now, on_wire);
     }
 
+    /// So many bytes on the wire that a class has just taken were not written. O(1).
+    pub fn gives_back(&mut self, now: Moment, class: ClassId, on_wire: f64) {
+        self.sends(-on_wire);
+        self.queue.gives_back(now, on_wire);
+        self.account(now, class).spend(now, -on_wire);
+    }
+
     /// What the link is thought to carry, in bits a second, where that is to be found.
     pub fn found(&self) -> Option<u64> {
         self.estimate.as_ref().map(|(estimate, _)| estimate.bits())

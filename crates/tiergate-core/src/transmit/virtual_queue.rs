@@ -97,6 +97,12 @@ impl VirtualQueue {
         Err((now + Duration::from_secs_f64(missing.max(0.0) / self.rate)).max(self.held_until))
     }
 
+    /// So many bytes on the wire that were just taken are not written. O(1).
+    pub(super) fn gives_back(&mut self, now: Moment, on_wire: f64) {
+        self.pass(now);
+        self.tokens = (self.tokens + on_wire).min(self.saved_max());
+    }
+
     /// When there will be tokens for as much as is taken at a time, if the foreground sends nothing until then.
     pub(super) fn ready_at(&mut self, now: Moment) -> Moment {
         self.pass(now);

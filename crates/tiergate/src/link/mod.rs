@@ -20,6 +20,8 @@ mod followed;
 mod notices;
 mod parked;
 mod parts;
+#[cfg(test)]
+mod tests;
 mod turns;
 mod watch;
 
@@ -188,6 +190,22 @@ impl Link {
         }
     }
 
+    /// Of so many bytes that were just taken only so many were written: the rest is for others, now.
+    pub(crate) fn gives_back(
+        &self,
+        turn: &Turn,
+        taken: u64,
+        written: u64,
+        client: &mut impl Carrier,
+    ) {
+        let on_wire = |bytes| if bytes == 0 { 0.0 } else { turn.heads().on_wire(bytes) };
+        let rest = on_wire(taken) - on_wire(written);
+        if let Some(schedule) = &mut *self.schedule.lock().expect(HELD) {
+            schedule.gives_back(clock::now(), turn.class(), rest);
+        }
+        client.charged(-rest, true);
+    }
+
     /// What the client's connection took of the link beyond what was charged for it, as by acknowledging what the client sends.
     pub(crate) fn looks(&self, client: &mut impl Carrier, heads: Heads) {
         if let Some(due) = client.with_carried(|carried, sending| carried.settle(sending, heads)) {
@@ -201,7 +219,11 @@ impl Link {
             return wanted;
         }
         let looked = client.with_carried(|carried, sending| {
-            (carried.settle(sending, turn.heads()), sending.room(wanted))
+            let room = match sending.is_shut() && turn.is_to_ask() {
+                true => 1,
+                false => sending.room(wanted),
+            };
+            (carried.settle(sending, turn.heads()), room)
         });
         let (due, room) = looked.unwrap_or((0.0, wanted));
         self.settle(due);
@@ -242,7 +264,7 @@ impl Link {
                 turn.parks(context);
                 return Ok(Take::NoRoom);
             }
-            turn.goes_back();
+            turn.goes_back(turn.is_to_ask());
         }
         let comes = turn.comes();
         // It counts as waiting until it has what it came for.
@@ -251,20 +273,24 @@ impl Link {
         if comes != Comes::TooEarly && turn.is_background() {
             // Meanwhile others of the connection may have had its room.
             let is_open = client.poll_open(context);
-            if is_open.is_ready() {
-                wanted = self.room(turn, client, wanted);
-            }
-            if is_open.is_pending() || wanted == 0 {
+            wanted = match is_open {
+                Poll::Ready(Ok(())) => self.room(turn, client, wanted),
+                _ => 0,
+            };
+            if wanted == 0 {
+                // It was called, and does not wait any more.
                 if was_last && let Some(schedule) = &mut *self.schedule.lock().expect(HELD) {
                     schedule.waits_no_more(clock::now(), turn.class());
                 }
-                if is_open.is_ready() {
-                    turn.parks(context);
-                }
-                return Ok(Take::NoRoom);
-            }
-            if let Poll::Ready(Err(Gone)) = is_open {
-                return Err(Gone);
+                return match is_open {
+                    Poll::Ready(Err(Gone)) => Err(Gone),
+                    Poll::Ready(Ok(())) => {
+                        turn.parks(context);
+                        Ok(Take::NoRoom)
+                    }
+                    // The protocol wakes it.
+                    Poll::Pending => Ok(Take::NoRoom),
+                };
             }
         }
         let mut schedule = self.schedule.lock().expect(HELD);
@@ -281,6 +307,7 @@ impl Link {
                     schedule.waits_no_more(now, turn.class());
                 }
                 turn.goes(schedule.run(turn.class(), turns::waiting(turn.class())));
+                turn.goes_back(false);
                 client.charged(turn.heads().on_wire(bytes), true);
                 return Ok(Take::Bytes(bytes));
             }

@@ -16,6 +16,9 @@ const LAST: Duration = Duration::from_millis(200);
 /// So much longer than it might a client waits at most.
 const PART: u32 = 4;
 
+/// While the peer has had no room for so long, a byte is written, once: for the system to ask now and then whether it has.
+const ASKS: Duration = Duration::from_secs(2);
+
 /// When it is to be looked again whether the connection has room.
 #[derive(Debug)]
 pub(super) struct Parked {
@@ -34,6 +37,11 @@ impl Parked {
         let waited = clock::now().since(self.since);
         let next = (waited / PART).clamp(FIRST, LAST);
         self.sleep.as_mut().reset(Instant::now() + next);
+    }
+
+    /// Whether the peer is to be asked if it has room.
+    pub(super) fn is_long(&self) -> bool {
+        clock::now().since(self.since) >= ASKS
     }
 
     /// Whether it is time to look; if not, the task is woken when it is.

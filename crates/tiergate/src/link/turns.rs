@@ -146,6 +146,7 @@ pub struct Turn {
     is_clients_wait: bool,
     /// While its connection has no room.
     parked: Option<Parked>,
+    asks_peer: bool,
     place: Option<usize>,
     /// How many turns it is to have before another has one.
     run: u32,
@@ -169,6 +170,7 @@ impl Turn {
             is_background: class.is_some_and(|class| class.background),
             is_clients_wait: false,
             parked: None,
+            asks_peer: false,
             place: None,
             run: 0,
             is_in_stock: false,
@@ -222,9 +224,14 @@ impl Turn {
         self.parked.as_mut().is_none_or(|parked| parked.poll_look(context))
     }
 
-    /// Its connection has room.
-    pub(super) fn goes_back(&mut self) {
-        self.parked = None;
+    /// Whether the peer is to be asked if it has room, by a byte.
+    pub(super) fn is_to_ask(&self) -> bool {
+        self.asks_peer || self.parked.as_ref().is_some_and(Parked::is_long)
+    }
+
+    /// It is not parked any more: its connection has room, or the peer is to be asked.
+    pub(super) fn goes_back(&mut self, asks_peer: bool) {
+        (self.parked, self.asks_peer) = (None, asks_peer);
     }
 
     /// While it waits for the link, the time of its client stands still; `time`: what the client has for all.

@@ -381,6 +381,10 @@ impl<'d, C: Client> Request<'_, 'd, C> {
                     Take::NoRoom => {
                         turn.goes_on(self.client.timer());
                         turn.leaves(0);
+                        // Nothing is written, which would tell.
+                        if self.client.poll_gone(context).is_ready() {
+                            return Err(Fault::gone());
+                        }
                         return Ok(Some(Poll::Pending));
                     }
                     Take::Bytes(bytes) => {
@@ -397,6 +401,8 @@ impl<'d, C: Client> Request<'_, 'd, C> {
             let is_short = written.is_pending() && !outbox.awaits_turn() && outbox.left() > 0;
             if is_short && turn.is_background() {
                 // It would leave later, together with what others have been allowed.
+                let (left, sent) = (outbox.allowed().unwrap_or(0), outbox.sent() - before);
+                self.shared.link.gives_back(turn, left + sent, sent, &mut *self.client);
                 outbox.allow(0);
                 outbox.await_turn();
                 turn.awaits_client();
