@@ -104,7 +104,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const HEADS: Heads = Heads::TEST;
+    fn heads() -> Heads {
+        Heads::of(false, false)
+    }
 
     fn idle() -> Sending {
         Sending { window: 1 << 20, packets_max: 10, packet: 1448, ..Sending::default() }
@@ -134,36 +136,36 @@ mod tests {
     fn what_left_in_more_packets_than_was_thought_is_charged() {
         let mut carried = Carried::default();
         let mut sending = idle();
-        assert_eq!(carried.settle(&sending, HEADS), 0.0);
+        assert_eq!(carried.settle(&sending, heads()), 0.0);
         // Paid as one packet, sent as one, and as three.
         for (packets, due) in [(1, 0.0), (3, 2.0 * 66.0)] {
-            carried.pays(HEADS.on_wire(1400));
+            carried.pays(heads().on_wire(1400));
             (sending.sent, sending.packets) =
                 (sending.sent + 1400, sending.packets.wrapping_add(packets));
-            assert_eq!(carried.settle(&sending, HEADS), due);
+            assert_eq!(carried.settle(&sending, heads()), due);
         }
         // Sent again; and acknowledgements.
         sending.sent += 1400;
         sending.packets += 1;
-        assert_eq!(carried.settle(&sending, HEADS), 1466.0);
+        assert_eq!(carried.settle(&sending, heads()), 1466.0);
         sending.packets += 50;
-        assert_eq!(carried.settle(&sending, HEADS), 3300.0);
-        assert_eq!(carried.settle(&sending, HEADS), 0.0);
+        assert_eq!(carried.settle(&sending, heads()), 3300.0);
+        assert_eq!(carried.settle(&sending, heads()), 0.0);
     }
 
     #[test]
     fn what_is_unsent_stays_paid_and_what_others_were_charged_for_is_no_matter() {
         let mut carried = Carried::default();
         let mut sending = idle();
-        carried.settle(&sending, HEADS);
-        carried.pays(HEADS.on_wire(1400));
+        carried.settle(&sending, heads());
+        carried.pays(heads().on_wire(1400));
         sending.unsent = 1400;
-        assert_eq!(carried.settle(&sending, HEADS), 0.0);
+        assert_eq!(carried.settle(&sending, heads()), 0.0);
         (sending.unsent, sending.sent, sending.packets) = (0, 1400, 1);
-        assert_eq!(carried.settle(&sending, HEADS), 0.0);
+        assert_eq!(carried.settle(&sending, heads()), 0.0);
         carried.forget();
         (sending.sent, sending.packets) = (1_000_000, 700);
-        assert_eq!(carried.settle(&sending, HEADS), 0.0);
+        assert_eq!(carried.settle(&sending, heads()), 0.0);
     }
 
     proptest! {
@@ -174,8 +176,12 @@ mod tests {
             let (mut charged, mut left) = (0.0, 0.0);
             for (written, sent, packets) in steps {
                 if written > 0 {
-                    carried.pays(HEADS.on_wire(written));
-                    charged += HEADS.on_wire(written);
+                    // Of what was taken a part is not written, and given back.
+                    let taken = written + u64::from(packets) * 100;
+                    let rest = heads().on_wire(taken) - heads().on_wire(written);
+                    carried.pays(heads().on_wire(taken));
+                    carried.pays(-rest);
+                    charged += heads().on_wire(taken) - rest;
                     sending.unsent += written;
                 }
                 let sent = sent.min(sending.unsent);
@@ -183,7 +189,7 @@ mod tests {
                 sending.sent += sent;
                 sending.packets = sending.packets.wrapping_add(packets);
                 left += sent as f64 + f64::from(packets) * 66.0;
-                charged += carried.settle(&sending, HEADS);
+                charged += carried.settle(&sending, heads());
                 prop_assert!(charged > left - 0.001);
             }
         }

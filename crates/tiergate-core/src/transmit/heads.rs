@@ -40,10 +40,6 @@ impl Heads {
         Heads { payload: bytes.saturating_sub(self.wrapped).clamp(LEAST, SEGMENT), ..self }
     }
 
-    /// Without TLS, by IPv4.
-    #[cfg(test)]
-    pub(super) const TEST: Self = Heads { each: TCP, wrapped: 0, payload: SEGMENT };
-
     /// Bytes around what so many packets carry, TLS included there.
     pub(super) fn around(self, packets: u32) -> f64 {
         ((self.each - self.wrapped) * u64::from(packets)) as f64

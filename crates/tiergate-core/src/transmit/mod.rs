@@ -5,6 +5,7 @@
 //! | `virtual_queue` | when the link has room |
 //! | `heads` | what stands around an answer's bytes on the wire |
 //! | `carried` | what a connection's packets took of it, and whether more would leave at once |
+//! | `parked` | when to look again whether there is room |
 //! | `estimate` | what the link carries, where nobody says it |
 //! | `trials` | when more is tried than it is thought to carry, and for how long |
 //! | `watched` | the packets that say it |
@@ -20,6 +21,7 @@ mod carried;
 mod estimate;
 mod heads;
 mod known;
+mod parked;
 mod scheduler;
 mod share;
 mod standing;
@@ -31,6 +33,7 @@ mod watched;
 pub use account::Account;
 pub use carried::{Carried, Sending};
 pub use heads::Heads;
+pub use parked::Parked;
 pub use scheduler::{Capacity, NotNow, Scheduler, Sender};
 pub use share::Share;
 pub use tree::Tree;

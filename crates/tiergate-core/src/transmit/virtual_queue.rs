@@ -230,6 +230,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_given_back_is_there_for_others_at_once() {
+        let mut queue = VirtualQueue::new(Moment::ZERO, LINK);
+        let now = Moment::from_millis(100_000);
+        while queue.take(now, 760, HEADS).is_ok() {}
+        queue.gives_back(now, HEADS.on_wire(760));
+        assert_eq!(queue.take(now, 760, HEADS), Ok(760));
+        assert!(queue.take(now, 760, HEADS).is_err());
+        queue.gives_back(now, 1e9);
+        let turns = (0..100).take_while(|_| queue.take(now, 760, HEADS).is_ok()).count();
+        assert!(turns <= 4, "{turns}: no more than is saved");
+    }
+
+    #[test]
     fn what_is_saved_is_bounded() {
         let mut queue = VirtualQueue::new(Moment::ZERO, LINK);
         let now = Moment::from_millis(100_000);

@@ -241,20 +241,6 @@ impl Link {
         client: &mut impl Carrier,
         context: &mut Context<'_>,
     ) -> Result<Take, Gone> {
-        let took = self.take(turn, wanted, client, context)?;
-        if took == Take::NoRoom {
-            turn.awaits_client();
-        }
-        Ok(took)
-    }
-
-    fn take(
-        &self,
-        turn: &mut Turn,
-        wanted: u64,
-        client: &mut impl Carrier,
-        context: &mut Context<'_>,
-    ) -> Result<Take, Gone> {
         turn.asks();
         if turn.is_parked() {
             if !turn.poll_look(context) {

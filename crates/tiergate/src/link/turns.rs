@@ -226,7 +226,7 @@ impl Turn {
 
     /// Whether the peer is to be asked if it has room, by a byte.
     pub(super) fn is_to_ask(&self) -> bool {
-        self.asks_peer || self.parked.as_ref().is_some_and(Parked::is_long)
+        self.asks_peer || self.parked.as_ref().is_some_and(Parked::asks)
     }
 
     /// It is not parked any more: its connection has room, or the peer is to be asked.

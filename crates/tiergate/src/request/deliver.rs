@@ -380,6 +380,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
                     Take::TooEarly => return Ok(None),
                     Take::NoRoom => {
                         turn.goes_on(self.client.timer());
+                        turn.awaits_client();
                         turn.leaves(0);
                         // Nothing is written, which would tell.
                         if self.client.poll_gone(context).is_ready() {
