@@ -266,10 +266,9 @@ impl Turn {
 
     /// So many bytes of it are left for the link; none, while it waits for its client.
     pub fn leaves(&mut self, bytes: u64) {
-        let gone = self.stock.saturating_sub(bytes);
-        if gone > 0 {
-            self.stock -= gone;
-            TABLE.with_borrow_mut(|table| table.stock -= gone);
+        if self.is_in_stock {
+            let before = std::mem::replace(&mut self.stock, bytes);
+            TABLE.with_borrow_mut(|table| table.stock = table.stock - before + bytes);
         }
     }
 
@@ -563,6 +562,22 @@ mod tests {
         assert_eq!(served, [0, 0, 1, 0, 0, 0]);
         drop(turns);
         while !call_next(class) {}
+    }
+
+    #[test]
+    fn what_waits_for_its_client_is_no_stock_until_it_waits_for_the_link_again() {
+        let new = || Turn::new(ClassId(8), None, ADDRESS, Heads::of(false, false));
+        let stock = || TABLE.with_borrow(|table| table.stock);
+        let mut turn = new();
+        assert!(turn.is_in_stock(1000, 1500) && !new().is_in_stock(600, 1500));
+        let left = |turn: &mut Turn, bytes| {
+            turn.leaves(bytes);
+            stock()
+        };
+        assert_eq!([900, 0, 800].map(|bytes| left(&mut turn, bytes)), [900, 0, 800]);
+        assert_eq!(left(&mut new(), 700), 800, "it has none of it");
+        drop(turn);
+        assert_eq!(stock(), 0);
     }
 
     #[test]
