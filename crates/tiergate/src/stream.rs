@@ -5,6 +5,7 @@ use crate::tcp_info;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionread;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use socket2::TcpKeepalive;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
@@ -14,6 +15,12 @@ use tiergate_core::mark::Label;
 use tiergate_core::transmit::Sending;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
+
+/// How a client is asked for room; one that answers nothing for long is ended by the time-out for writing.
+const ASKS: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_secs(1))
+    .with_interval(Duration::from_secs(1))
+    .with_retries(100);
 
 /// A client's connection: plain or through TLS.
 pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
@@ -53,6 +60,14 @@ pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
     /// # Errors
     /// What the system says.
     fn limit_unsent(&self, _bytes: u32) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Has the system ask the client every second whether it has room, while nothing is on its way to it; or not any more. Up to four system calls.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn asks_for_room(&self, _does: bool) -> io::Result<()> {
         Ok(())
     }
 
@@ -106,6 +121,15 @@ impl ClientStream for TcpStream {
 
     fn limit_unsent(&self, bytes: u32) -> io::Result<()> {
         socket2::SockRef::from(self).set_tcp_notsent_lowat(bytes)
+    }
+
+    fn asks_for_room(&self, does: bool) -> io::Result<()> {
+        let socket = socket2::SockRef::from(self);
+        match does {
+            // What a probe is answered with says how much room there is.
+            true => socket.set_tcp_keepalive(&ASKS),
+            false => socket.set_keepalive(false),
+        }
     }
 
     fn is_unsettled(&self) -> bool {

@@ -39,12 +39,6 @@ impl Sending {
         let least = if is_still { 1 } else { wanted.min(self.packet / 2).max(1) };
         if room < least { 0 } else { room.min(wanted) }
     }
-
-    /// Whether the peer has no room and nothing asks it for some: it says once that it has, which may be lost, and the system asks only while
-    /// it has something to send.
-    pub fn is_shut(&self) -> bool {
-        self.window == 0 && self.in_flight == 0 && self.unsent == 0
-    }
 }
 
 /// What a connection's packets took of the link beyond what was charged for them.
@@ -125,8 +119,6 @@ mod tests {
         let part = |window| Sending { window, packets_in_flight: 1, in_flight: 1000, ..idle() };
         assert_eq!([1723, 1724, 3000, 9000].map(|it| wants(part(it))), [0, 724, 2000, 2800]);
         assert_eq!(part(1300).room(300), 300, "it is all that is left");
-        let shut = Sending { window: 0, ..idle() };
-        assert!(shut.is_shut() && !idle().is_shut() && !Sending { unsent: 1, ..shut }.is_shut());
         // What is unsent has its room before.
         let paced = Sending { unsent: 1448, ..idle() };
         assert_eq!((wants(paced), wants(Sending { packets_max: 1, ..paced })), (2800, 0));

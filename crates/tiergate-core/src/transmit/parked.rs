@@ -8,7 +8,8 @@ const FIRST: Duration = Duration::from_millis(1);
 const LAST: Duration = Duration::from_millis(200);
 /// A client waits for so small a part longer than it might.
 const PART: u32 = 4;
-/// While the peer has had no room for so long, a byte is written, once: for the system to ask now and then whether it has.
+/// While the peer has had no room for so long, it is asked now and then whether it has: it says so once, which may be lost, and the system asks by itself only
+/// while it has something to send.
 const ASKS: Duration = Duration::from_secs(2);
 
 /// Since when an answer's connection has had no room. The system does not tell when one has room again of which nothing is unsent, so it is looked
@@ -29,7 +30,7 @@ impl Parked {
         (now.since(self.since) / PART).clamp(FIRST, LAST)
     }
 
-    /// Whether the peer is to be asked if it has room, where it has none.
+    /// Whether the peer is to be asked if it has room.
     pub fn asks(&self, now: Moment) -> bool {
         now.since(self.since) >= ASKS
     }

@@ -17,6 +17,9 @@ pub(crate) trait Carrier {
     /// So many bytes on the wire were charged to the link for what it has taken of an answer; in turns, or not.
     fn charged(&mut self, _on_wire: f64, _in_turns: bool) {}
 
+    /// Has the system ask the peer every second whether it has room, while nothing is on its way to it; or not any more. Up to four system calls.
+    fn asks_for_room(&mut self, _does: bool) {}
+
     /// Ready when the protocol lets more of the answer through, however little, as far as it tells.
     ///
     /// # Errors

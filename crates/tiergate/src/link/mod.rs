@@ -219,11 +219,7 @@ impl Link {
             return wanted;
         }
         let looked = client.with_carried(|carried, sending| {
-            let room = match sending.is_shut() && turn.is_to_ask() {
-                true => 1,
-                false => sending.room(wanted),
-            };
-            (carried.settle(sending, turn.heads()), room)
+            (carried.settle(sending, turn.heads()), sending.room(wanted))
         });
         let (due, room) = looked.unwrap_or((0.0, wanted));
         self.settle(due);
@@ -247,10 +243,10 @@ impl Link {
                 return Ok(Take::NoRoom);
             }
             if self.room(turn, client, wanted) == 0 {
-                turn.parks(context);
+                turn.parks(client, context);
                 return Ok(Take::NoRoom);
             }
-            turn.goes_back(turn.is_to_ask());
+            turn.goes_back(client);
         }
         let comes = turn.comes();
         // It counts as waiting until it has what it came for.
@@ -271,7 +267,7 @@ impl Link {
                 return match is_open {
                     Poll::Ready(Err(Gone)) => Err(Gone),
                     Poll::Ready(Ok(())) => {
-                        turn.parks(context);
+                        turn.parks(client, context);
                         Ok(Take::NoRoom)
                     }
                     // The protocol wakes it.
@@ -293,7 +289,6 @@ impl Link {
                     schedule.waits_no_more(now, turn.class());
                 }
                 turn.goes(schedule.run(turn.class(), turns::waiting(turn.class())));
-                turn.goes_back(false);
                 client.charged(turn.heads().on_wire(bytes), true);
                 return Ok(Take::Bytes(bytes));
             }

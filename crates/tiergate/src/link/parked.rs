@@ -1,5 +1,6 @@
 //! An answer of the background whose connection has no room, and what wakes it to look again.
 
+use super::carrier::Carrier;
 use crate::clock;
 use std::future::Future;
 use std::pin::Pin;
@@ -11,6 +12,8 @@ use tokio::time::{Instant, Sleep, sleep};
 #[derive(Debug)]
 pub(super) struct Parked {
     looks: transmit::Parked,
+    /// Whether the peer is asked if it has room.
+    asks: bool,
     sleep: Pin<Box<Sleep>>,
 }
 
@@ -19,18 +22,24 @@ impl Parked {
     pub(super) fn begin() -> Self {
         let now = clock::now();
         let looks = transmit::Parked::begin(now);
-        Parked { looks, sleep: Box::pin(sleep(looks.next_look(now))) }
+        Parked { looks, asks: false, sleep: Box::pin(sleep(looks.next_look(now))) }
     }
 
     /// There is still no room.
-    pub(super) fn goes_on(&mut self) {
-        let next = self.looks.next_look(clock::now());
-        self.sleep.as_mut().reset(Instant::now() + next);
+    pub(super) fn goes_on(&mut self, client: &mut impl Carrier) {
+        let now = clock::now();
+        self.sleep.as_mut().reset(Instant::now() + self.looks.next_look(now));
+        if !self.asks && self.looks.asks(now) {
+            self.asks = true;
+            client.asks_for_room(true);
+        }
     }
 
-    /// Whether the peer is to be asked if it has room.
-    pub(super) fn asks(&self) -> bool {
-        self.looks.asks(clock::now())
+    /// There is.
+    pub(super) fn ends(self, client: &mut impl Carrier) {
+        if self.asks {
+            client.asks_for_room(false);
+        }
     }
 
     /// Whether it is time to look; if not, the task is woken when it is.

@@ -5,12 +5,16 @@ use std::task::Waker;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::transmit::{Carried, Sending};
 
-/// A client's connection that is open, or shut by its protocol, or gone.
-struct Connection(Poll<Result<(), Gone>>, Sending);
+/// A client's connection that is open, or shut by its protocol, or gone; what it has sent and may send; and when it was to ask for room.
+struct Connection(Poll<Result<(), Gone>>, Sending, Vec<bool>);
 
 impl Carrier for Connection {
     fn with_carried<T>(&mut self, then: impl FnOnce(&mut Carried, &Sending) -> T) -> Option<T> {
         Some(then(&mut Carried::default(), &self.1))
+    }
+
+    fn asks_for_room(&mut self, does: bool) {
+        self.2.push(does);
     }
 
     fn poll_open(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Gone>> {
@@ -48,7 +52,7 @@ async fn who_was_called_and_cannot_send_stands_in_nobodys_way() {
         let senders = classes.map(|class| Sender::of(class, &background));
         // A packet takes 6 ms.
         link.set(clock::now(), Some((Capacity::Said(2_000_000), senders.to_vec())), None);
-        let mut open = Connection(Poll::Ready(Ok(())), ROOM);
+        let mut open = Connection(Poll::Ready(Ok(())), ROOM, vec![]);
         let mut first = turn(classes[0]);
         let mut takes = |turn: &mut Turn, client: &mut Connection| {
             link.poll_take(turn, 1400, client, &mut context)
@@ -56,14 +60,14 @@ async fn who_was_called_and_cannot_send_stands_in_nobodys_way() {
         while takes(&mut first, &mut open) != Ok(Take::TooEarly) {}
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(!turns::call_next(classes[0]));
-        assert_eq!(takes(&mut first, &mut Connection(is_open, sending)), expected);
+        assert_eq!(takes(&mut first, &mut Connection(is_open, sending, vec![])), expected);
         let mut other = turn(classes[1]);
         assert!(matches!(takes(&mut other, &mut open), Ok(Take::Bytes(_))), "{is_open:?}");
     }
 }
 
 #[tokio::test]
-async fn a_peer_without_room_is_asked_by_one_byte() {
+async fn a_peer_without_room_is_asked_for_it_and_gets_nothing() {
     let background = Class { background: true, ..Class::named("batch") };
     let client = SocketAddr::from(([127, 0, 0, 1], 1));
     let heads = Heads::of(false, false);
@@ -72,17 +76,18 @@ async fn a_peer_without_room_is_asked_by_one_byte() {
     let sender = Sender::of(ClassId(0), &background);
     link.set(clock::now(), Some((Capacity::Said(100_000_000), vec![sender])), None);
     let mut context = Context::from_waker(Waker::noop());
-    let mut shut = Connection(Poll::Ready(Ok(())), Sending { window: 0, ..ROOM });
-    let mut takes = |shut: &mut Connection| link.poll_take(&mut turn, 1400, shut, &mut context);
+    let mut peer = Connection(Poll::Ready(Ok(())), Sending { window: 0, ..ROOM }, vec![]);
     let began = clock::now();
-    let mut took = takes(&mut shut);
-    while took != Ok(Take::Bytes(1)) {
-        assert_eq!(took, Ok(Take::NoRoom));
-        assert!(clock::now().since(began) < Duration::from_secs(10), "never");
+    let is_long = || clock::now().since(began) >= Duration::from_secs(2);
+    while peer.2.is_empty() {
+        assert!(clock::now().since(began) < Duration::from_secs(20), "never asked");
+        assert_eq!(link.poll_take(&mut turn, 1400, &mut peer, &mut context), Ok(Take::NoRoom));
         tokio::time::sleep(Duration::from_millis(20)).await;
-        took = takes(&mut shut);
     }
-    assert!(clock::now().since(began) >= Duration::from_secs(2), "a client may pause");
-    shut.1.unsent = 1;
-    assert_eq!(takes(&mut shut), Ok(Take::NoRoom), "the system asks now");
+    assert!(is_long(), "a client may pause");
+    peer.1 = ROOM;
+    while link.poll_take(&mut turn, 1400, &mut peer, &mut context) == Ok(Take::NoRoom) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(peer.2, [true, false]);
 }

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | the table | its own thread only | its own thread only |
 
+use super::carrier::Carrier;
 use super::parked::Parked;
 use crate::timers::Timer;
 use std::cell::RefCell;
@@ -146,7 +147,6 @@ pub struct Turn {
     is_clients_wait: bool,
     /// While its connection has no room.
     parked: Option<Parked>,
-    asks_peer: bool,
     place: Option<usize>,
     /// How many turns it is to have before another has one.
     run: u32,
@@ -170,7 +170,6 @@ impl Turn {
             is_background: class.is_some_and(|class| class.background),
             is_clients_wait: false,
             parked: None,
-            asks_peer: false,
             place: None,
             run: 0,
             is_in_stock: false,
@@ -210,9 +209,9 @@ impl Turn {
     }
 
     /// Its connection has no room: it is looked again later, when the task is woken.
-    pub(super) fn parks(&mut self, context: &mut Context<'_>) {
+    pub(super) fn parks(&mut self, client: &mut impl Carrier, context: &mut Context<'_>) {
         match &mut self.parked {
-            Some(parked) => parked.goes_on(),
+            Some(parked) => parked.goes_on(client),
             None => self.parked = Some(Parked::begin()),
         }
         // So that the task is woken.
@@ -224,14 +223,9 @@ impl Turn {
         self.parked.as_mut().is_none_or(|parked| parked.poll_look(context))
     }
 
-    /// Whether the peer is to be asked if it has room, by a byte.
-    pub(super) fn is_to_ask(&self) -> bool {
-        self.asks_peer || self.parked.as_ref().is_some_and(Parked::asks)
-    }
-
-    /// It is not parked any more: its connection has room, or the peer is to be asked.
-    pub(super) fn goes_back(&mut self, asks_peer: bool) {
-        (self.parked, self.asks_peer) = (None, asks_peer);
+    /// Its connection has room.
+    pub(super) fn goes_back(&mut self, client: &mut impl Carrier) {
+        self.parked.take().into_iter().for_each(|parked| parked.ends(client));
     }
 
     /// While it waits for the link, the time of its client stands still; `time`: what the client has for all.

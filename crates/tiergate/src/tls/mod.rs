@@ -197,6 +197,10 @@ impl ClientStream for TlsStream<TcpStream> {
         self.get_ref().0.limit_unsent(bytes)
     }
 
+    fn asks_for_room(&self, does: bool) -> io::Result<()> {
+        self.get_ref().0.asks_for_room(does)
+    }
+
     fn is_unsettled(&self) -> bool {
         self.get_ref().0.is_unsettled()
     }

@@ -117,6 +117,11 @@ impl<S: ClientStream> Carrier for Http1<'_, S> {
         Some(then(&mut self.carried, &sending))
     }
 
+    fn asks_for_room(&mut self, does: bool) {
+        // Where the system refuses, the client says by itself that it has room.
+        let _ = self.input.io.asks_for_room(does);
+    }
+
     fn charged(&mut self, on_wire: f64, in_turns: bool) {
         match in_turns {
             true => self.carried.pays(on_wire),

@@ -129,6 +129,10 @@ impl Carrier for Http2<'_> {
         self.tally.with_carried(then)
     }
 
+    fn asks_for_room(&mut self, does: bool) {
+        self.tally.asks_for_room(does);
+    }
+
     fn charged(&mut self, on_wire: f64, _: bool) {
         self.tally.charged(on_wire);
     }

@@ -82,7 +82,7 @@ impl<S: ClientStream> Wire<S> {
         S: 'static,
     {
         const HELD: &str = "no code panics while it holds the line";
-        let [asked, marked, limited, looked] = [(); 4].map(|()| Arc::downgrade(&self.0));
+        let [asked, marked, limited, looked, told] = [(); 5].map(|()| Arc::downgrade(&self.0));
         let ask = move || asked.upgrade()?.lock().expect(HELD).io.delivered();
         let set_label = move |label| match marked.upgrade() {
             Some(line) => line.lock().expect(HELD).io.set_label(label, by_v6),
@@ -103,7 +103,13 @@ impl<S: ClientStream> Wire<S> {
                 let _ = line.lock().expect(HELD).io.limit_unsent(bytes);
             }
         };
-        Meter::new(ask, set_label, limit_unsent, sending)
+        let asks_for_room = move |does| {
+            if let Some(line) = told.upgrade() {
+                // Where the system refuses, the client says by itself that it has room.
+                let _ = line.lock().expect(HELD).io.asks_for_room(does);
+            }
+        };
+        Meter::new(ask, set_label, limit_unsent, sending, asks_for_room)
     }
 
     /// Whether the client has ended its side.

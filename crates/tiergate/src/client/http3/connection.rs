@@ -66,7 +66,7 @@ pub async fn serve(
         open,
         stop: Box::pin(stop),
         // What has left by a socket that all connections share says nothing of one, and its packets bear no marks of their own.
-        tally: Arc::new(Tally::new(Meter::new(|| None, |_| Ok(()), |_| {}, || None))),
+        tally: Arc::new(Tally::new(Meter::new(|| None, |_| Ok(()), |_| {}, || None, |_| {}))),
         resets_max: resets_max(&config),
         streams_max: config.policy.limits.http2_streams_max as usize,
         window: window::CONNECTION,

@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn a_task_that_panics_is_no_longer_counted() {
-        let tally = Arc::new(Tally::new(Meter::new(|| None, |_| Ok(()), |_| {}, || None)));
+        let tally = Arc::new(Tally::new(Meter::new(|| None, |_| Ok(()), |_| {}, || None, |_| {})));
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let counted = Counted::begin(&tally);
             assert_eq!(counted.tally().live(), 2, "on purpose");

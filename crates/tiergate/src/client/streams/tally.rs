@@ -56,20 +56,23 @@ pub(in crate::client) struct Meter {
     set_label: Box<dyn Fn(Label) -> io::Result<()> + Send + Sync>,
     limit_unsent: Box<dyn Fn(bool) + Send + Sync>,
     sending: Box<dyn Fn() -> Option<Sending> + Send + Sync>,
+    asks_for_room: Box<dyn Fn(bool) + Send + Sync>,
 }
 
 impl Meter {
     /// `ask` says the bytes, `set_label` has its packets bear a label, `limit_unsent` has the system hold little that is unsent, or as much as it likes,
-    /// `sending` says what was sent, and what may be.
+    /// `sending` says what was sent, and what may be, `asks_for_room` has the system ask the client for room, or not any more.
     pub(in crate::client) fn new(
         ask: impl Fn() -> Option<u64> + Send + Sync + 'static,
         set_label: impl Fn(Label) -> io::Result<()> + Send + Sync + 'static,
         limit_unsent: impl Fn(bool) + Send + Sync + 'static,
         sending: impl Fn() -> Option<Sending> + Send + Sync + 'static,
+        asks_for_room: impl Fn(bool) + Send + Sync + 'static,
     ) -> Self {
         let (ask, set_label) = (Box::new(ask), Box::new(set_label));
         let (limit_unsent, sending) = (Box::new(limit_unsent), Box::new(sending));
-        Meter { ask, set_label, limit_unsent, sending }
+        let asks_for_room = Box::new(asks_for_room);
+        Meter { ask, set_label, limit_unsent, sending, asks_for_room }
     }
 }
 
@@ -150,6 +153,11 @@ impl Tally {
     ) -> Option<T> {
         let sending = (self.meter.sending)()?;
         Some(then(&mut self.carried(), &sending))
+    }
+
+    /// Has the system ask the client for room, or not any more.
+    pub(in crate::client) fn asks_for_room(&self, does: bool) {
+        (self.meter.asks_for_room)(does);
     }
 
     /// So many bytes on the wire were charged to the link.
@@ -262,6 +270,7 @@ mod tests {
             },
             |_| {},
             || None,
+            |_| {},
         );
         let tally = Tally::new(meter);
         let mark = |rank, dscp| tally.mark(Mark { rank, label: Label { dscp, priority: 0 } }).ok();
