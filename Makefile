@@ -179,9 +179,10 @@ properties: ## The schedulers' properties for 10,000 seeds each, and new random 
 	PROPTEST_CASES=10000 $(CARGO) test --release --locked -p tiergate-core -p tiergate-wire
 
 .PHONY: lint
-lint: setup ## Formatting, circular dependencies, clippy
+lint: setup ## Formatting, circular dependencies, the script that runs the tests, clippy
 	$(CARGO) fmt --all --check
 	@scripts/circles.py
+	@python3 scripts/test_test.py
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 .PHONY: deny

@@ -73,6 +73,10 @@ const FEW: u32 = 10;
 const UNANSWERED: f64 = 1.0;
 /// After so many ends of background requests it is looked at once how many the origin refused, else at the end of the turn.
 const ENDS: u32 = 8;
+/// What is refused of so few in progress is refused anyway: fewer would change nothing.
+const FEWEST: f64 = 1.0;
+/// By how much of the difference the part that is refused anyway moves in a turn.
+const ANYWAY_STEP: f64 = 0.3;
 /// Turns that are remembered, two pairs: requests that take longer do not count.
 const TURNS: usize = 4;
 /// By how much of the difference what is usual moves at the end of a pair.
@@ -140,6 +144,8 @@ pub(crate) struct Unfelt {
     is_unused: bool,
     /// How background requests ended in this turn.
     ends: Ends,
+    /// The part of them that the origin refuses however few are in progress.
+    refused_anyway: f64,
     seen: Moment,
     /// Makes the lengths of turns uneven, so that nothing periodic keeps step with them.
     uneven: u64,
@@ -161,6 +167,7 @@ impl Unfelt {
             stretch: 1.0,
             is_unused: false,
             ends: Ends::default(),
+            refused_anyway: 0.0,
             seen: now,
             uneven: 0x9e37_79b9_7f4a_7c15,
         };
@@ -219,11 +226,20 @@ impl Unfelt {
         }
     }
 
-    /// Fewer may be in progress where the origin refuses them, but not for the sake of one client whose requests fail.
+    /// Fewer may be in progress where the origin refuses them, but not for the sake of one client whose requests fail, nor where
+    /// as many fail however few there are.
     fn settle_refusals(&mut self) {
-        if self.ends.says_too_many() {
+        if self.most > FEWEST && self.ends.says_too_many(self.refused_anyway) {
             self.ends.is_settled = true;
             self.most = (self.most / 2.0).max(LEAST);
+        }
+    }
+
+    /// The turn is over: what was refused of few says what is refused anyway, and so does what is less than was thought.
+    fn learn_refused_anyway(&mut self) {
+        let more = self.ends.part_refused() - self.refused_anyway;
+        if self.ends.count >= ENDS && (self.present().present() <= FEWEST || more < 0.0) {
+            self.refused_anyway += ANYWAY_STEP * more;
         }
     }
 
@@ -316,6 +332,8 @@ impl Unfelt {
     fn next_turn(&mut self, now: Moment) {
         let lasted = now.since(self.present().began).as_secs_f64();
         self.present_mut().lasted = lasted;
+        self.settle_refusals();
+        self.learn_refused_anyway();
         // Where hardly anybody comes, there is nothing to compare.
         let is_trickle =
             self.present().requests < REQUESTS_MIN && lasted >= TURN_LONGEST.as_secs_f64();
@@ -346,7 +364,6 @@ impl Unfelt {
         self.uneven ^= self.uneven << 13;
         self.uneven ^= self.uneven >> 7;
         self.uneven ^= self.uneven << 17;
-        self.settle_refusals();
         self.ends = Ends::default();
         let bound = self.bound();
         self.present_mut().bound = f64::from(bound);
