@@ -113,12 +113,12 @@ fn one_client_whose_requests_fail_takes_nothing_from_the_others() {
 }
 
 /// A hundred requests of the foreground a second, which feel nothing, and a background whose requests take 50 ms each. The origin refuses
-/// what is beyond `capacity` in progress, and of the others half, at once, if two clients ask for what it always refuses. The mean of the
-/// bound in the second half of the time.
+/// what is beyond `capacity` in progress; every second request, if two clients ask for what it always refuses. It does so at once. The mean
+/// of the bound in the second half of the time.
 fn refused(capacity: usize, has_refused_clients: bool) -> f64 {
     let mut law = Unfelt::new(Moment::ZERO);
     let mut running: Vec<u64> = Vec::new();
-    let mut sum = 0.0;
+    let (mut begun, mut sum) = (0u64, 0.0);
     let steps = 60_000u64;
     for step in 0..steps {
         let (ms, now) = (step * 10, Moment::from_millis(step * 10));
@@ -126,12 +126,14 @@ fn refused(capacity: usize, has_refused_clients: bool) -> f64 {
         let before = running.len();
         running.retain(|ends| *ends > ms);
         (running.len()..before).for_each(|flow| law.ended(10 + flow as u64, false));
-        let bound = law.bound() as usize;
-        for turn in running.len()..bound {
-            match has_refused_clients && turn % 2 == 0 {
-                true => law.ended(turn as u64 / 2 % 2, true),
-                false if running.len() >= capacity => law.ended(10 + turn as u64, true),
-                false => running.push(ms + 50),
+        for _ in running.len()..law.bound() as usize {
+            begun += 1;
+            if has_refused_clients {
+                law.ended(begun % 2, true);
+            }
+            match running.len() < capacity {
+                true => running.push(ms + 50),
+                false => law.ended(10 + begun, true),
             }
         }
         law.answered(now, LANE, Some(Duration::from_millis(20)));
@@ -153,7 +155,10 @@ fn what_is_refused_beyond_what_the_origin_takes_bounds_the_background() {
     for capacity in [2, 5, 20] {
         let most = refused(capacity, false);
         let beside_refused = refused(capacity, true);
-        assert!(most < 2.0 * capacity as f64 && beside_refused < 5.0 * capacity as f64, "{capacity}: {most} {beside_refused}");
+        assert!(
+            most < 2.0 * capacity as f64 && beside_refused < 5.0 * capacity as f64,
+            "{capacity}: {most} {beside_refused}"
+        );
     }
 }
 

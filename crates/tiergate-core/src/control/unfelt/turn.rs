@@ -80,8 +80,17 @@ impl Ends {
     /// A tenth was refused or more, beside the part that is refused `anyway`; and not of one flow beside others that were not.
     pub(super) fn says_too_many(&self, anyway: f64) -> bool {
         let is_general = self.are_several_refused || !self.are_several;
-        let by_chance = (anyway * (1.0 - anyway) / f64::from(self.count.max(1))).sqrt();
-        let many = anyway + REFUSED * (1.0 - anyway) + NOT_CHANCE * by_chance;
+        let many = anyway + REFUSED * (1.0 - anyway) + self.chance(anyway);
         !self.is_settled && self.refused > 0 && self.part_refused() >= many && is_general
+    }
+
+    /// Less than what was thought to be refused anyway was.
+    pub(super) fn says_less(&self, anyway: f64) -> bool {
+        self.part_refused() < anyway - self.chance(anyway)
+    }
+
+    /// By how much more or less than that part may be refused by chance.
+    fn chance(&self, part: f64) -> f64 {
+        NOT_CHANCE * (part * (1.0 - part) / f64::from(self.count.max(1))).sqrt()
     }
 }
