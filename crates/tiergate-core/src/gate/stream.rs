@@ -4,7 +4,8 @@
 //! a few of them would be all that the origin is allowed to do. A request that has become a stream
 //! therefore gives its slot back and is counted apart, by class, up to [`Class::streams_max`]. What
 //! becomes a stream beyond that keeps its slot: the origin has done the work of opening it already, so
-//! that to refuse it then would waste that; and with its slot it is bounded by the slots.
+//! that to refuse it then would waste that; and with its slot it is bounded by the slots. So is one of the background, each of which may
+//! have a worker of the origin's: without its slot it would be in nobody's account.
 //!
 //! [`Class::streams_max`]: crate::class::Class::streams_max
 
@@ -17,11 +18,11 @@ impl<T> Gate<T> {
     /// (whose end is [`crate::outcome::End::Upgraded`]).
     ///
     /// # Errors
-    /// The slot, which the stream keeps, if as many streams of its class are open as there may be.
+    /// The slot, which the stream keeps, if as many streams of its class are open as there may be, or it is of the background.
     pub fn stream(&mut self, now: Moment, slot: Slot, outcome: Outcome) -> Result<Stream, Slot> {
         let (pool, class) = (slot.pool, slot.class);
         let record = self.pool_of_mut(pool).classes.at_mut(class);
-        if record.streams >= record.settings.streams_max {
+        if record.settings.background || record.streams >= record.settings.streams_max {
             return Err(slot);
         }
         record.streams += 1;

@@ -138,7 +138,7 @@ section! {
         /// 0 as all, 1 and 2 after all others, 6 before.
         /// Why: the queues that an operator puts there, not the gateway, say what becomes of it.
         socket_priority: Option<u8> = whole(0..=Label::PRIORITY_MAX.into()).optional("0; in the background with `link.mark`, 1");
-        /// How many concurrent [streams](#streams) hold no slot, in each pool; further streams keep their slots.
+        /// How many concurrent [streams](#streams) hold no slot, in each pool; further streams keep their slots, and so do all of a background class.
         /// Why: each costs a connection to the origin and two buffers, no more than a waiting request.
         streams: u32 = whole(0..=10_000_000).or(10_000);
     }
