@@ -69,8 +69,10 @@ const ALARM: (u32, f64) = (24, 1.0);
 const ALARMED: f64 = 0.5;
 /// Kinds that fewer than one request in so many is of do not make turns longer.
 const FEW: u32 = 10;
-/// As what a request of the foreground counts that was refused or failed, in ln.
-const UNANSWERED: f64 = 1.0;
+/// As what a request of the foreground counts that was refused or failed, in ln: one in fifty of them is as much as is tolerated. For the
+/// alarm it counts less, so that a foreground of which many fail anyway does not raise it all the time.
+const UNANSWERED: f64 = 3.0;
+const UNANSWERED_ALARM: f64 = 1.0;
 /// After so many ends of background requests it is looked at once how many the origin refused, else at the end of the turn: there, too, if
 /// more than this part is refused anyway, as what is refused comes to its end before what is answered.
 const ENDS: u32 = 8;
@@ -262,7 +264,7 @@ impl Unfelt {
             self.usual.resize(lane.index() + 1, Usual::default());
         }
         let (x, raw) = match took {
-            None => (UNANSWERED, UNANSWERED),
+            None => (UNANSWERED, UNANSWERED_ALARM),
             Some(took) => {
                 let ln = (took + WAY).as_secs_f64().ln();
                 let usual = &mut self.usual[lane.index()];
