@@ -73,14 +73,8 @@ const FEW: u32 = 10;
 /// alarm it counts less, so that a foreground of which many fail anyway does not raise it all the time.
 const UNANSWERED: f64 = 3.0;
 const UNANSWERED_ALARM: f64 = 1.0;
-/// After so many ends of background requests it is looked at once how many the origin refused, else at the end of the turn: there, too, if
-/// more than this part is refused anyway, as what is refused comes to its end before what is answered.
+/// After so many ends of background requests it is looked at once how many the origin refused, else at the end of the turn.
 const ENDS: u32 = 8;
-const SURPRISES: f64 = 0.1;
-/// What is refused of so many at a time is refused anyway: fewer would change nothing.
-const ALONE: f64 = 1.0;
-/// By how much of the difference the part that is refused anyway moves in a turn.
-const ANYWAY_STEP: f64 = 0.5;
 /// Turns that are remembered, two pairs: requests that take longer do not count.
 const TURNS: usize = 4;
 /// By how much of the difference what is usual moves at the end of a pair.
@@ -146,12 +140,8 @@ pub(crate) struct Unfelt {
     stretch: f64,
     /// Whether something else than the bound kept the background down in its last turn.
     is_unused: bool,
-    /// How background requests ended since the last turn with them began.
+    /// How background requests ended in this turn.
     ends: Ends,
-    /// The part of them that the origin refuses however few are in progress.
-    refused_anyway: f64,
-    /// Whether they are to come one by one for a turn.
-    is_alone: bool,
     seen: Moment,
     /// Makes the lengths of turns uneven, so that nothing periodic keeps step with them.
     uneven: u64,
@@ -173,8 +163,6 @@ impl Unfelt {
             stretch: 1.0,
             is_unused: false,
             ends: Ends::default(),
-            refused_anyway: 0.0,
-            is_alone: false,
             seen: now,
             uneven: 0x9e37_79b9_7f4a_7c15,
         };
@@ -219,7 +207,6 @@ impl Unfelt {
 
     /// Nobody was there to feel anything: what was measured until now is not compared with what comes.
     pub(crate) fn begins_anew(&mut self, now: Moment) {
-        self.ends = Ends::default();
         self.credit_s = 0.0;
         self.turns = [Turn::NONE; TURNS];
         self.seen = self.seen.max(now);
@@ -229,32 +216,17 @@ impl Unfelt {
     /// A background request of a flow has ended; the origin refused it, or failed it, or did not.
     pub(crate) fn ended(&mut self, flow: u64, refused: bool) {
         self.ends.note(flow, refused);
-        let is_surprise = refused && self.refused_anyway < SURPRISES;
-        if is_surprise && self.ends.count >= ENDS {
+        if refused && self.ends.count >= ENDS {
             self.settle_refusals();
         }
     }
 
-    /// Fewer may be in progress where the origin refuses them, but not for the sake of one client whose requests fail, nor where
-    /// as many fail when they come one by one: which is seen in a turn in which they do.
+    /// Fewer may be in progress where the origin refuses them, but not for the sake of one client whose requests fail.
     fn settle_refusals(&mut self) {
-        if self.most > ALONE && self.ends.says_too_many(self.refused_anyway) {
+        if self.ends.says_too_many() {
             self.ends.is_settled = true;
-            self.most = (self.most / 2.0).max(ALONE);
-            self.is_alone = self.most == ALONE;
+            self.most = (self.most / 2.0).max(LEAST);
         }
-    }
-
-    /// A pair of turns is over, or one with the background: what was refused of those that came one by one is refused anyway.
-    fn learn_refused_anyway(&mut self) {
-        let turns = self.turns.iter().rev();
-        let with = turns.take(2).find(|turn| turn.is_with);
-        let were_alone = with.is_some_and(|turn| turn.bound <= ALONE) && !self.ends.is_settled;
-        let is_known = self.ends.count >= ENDS;
-        if is_known && (were_alone || self.ends.says_less(self.refused_anyway)) {
-            self.refused_anyway += ANYWAY_STEP * (self.ends.part_refused() - self.refused_anyway);
-        }
-        self.is_alone &= !were_alone;
     }
 
     /// A request of the foreground that came then was answered; `took`: from its arrival to the first byte. `None`: it was refused or
@@ -346,7 +318,6 @@ impl Unfelt {
     fn next_turn(&mut self, now: Moment) {
         let lasted = now.since(self.present().began).as_secs_f64();
         self.present_mut().lasted = lasted;
-        self.settle_refusals();
         // Where hardly anybody comes, there is nothing to compare.
         let is_trickle =
             self.present().requests < REQUESTS_MIN && lasted >= TURN_LONGEST.as_secs_f64();
@@ -358,8 +329,6 @@ impl Unfelt {
             self.is_unused = !self.is_used(&turn);
         }
         if is_with {
-            self.learn_refused_anyway();
-            self.ends = Ends::default();
             // Of the pair before this one, which has been answered as far as it is waited for.
             self.compare();
             self.slow = self.slowest().or(self.slow);
@@ -379,6 +348,8 @@ impl Unfelt {
         self.uneven ^= self.uneven << 13;
         self.uneven ^= self.uneven >> 7;
         self.uneven ^= self.uneven << 17;
+        self.settle_refusals();
+        self.ends = Ends::default();
         let bound = self.bound();
         self.present_mut().bound = f64::from(bound);
     }
@@ -454,8 +425,7 @@ impl Unfelt {
         // What chance explains as well counts for half, and less than that for little: mostly there is no effect at all.
         let certain = (each.max(0.0) / error).powi(2);
         let felt = (each.max(0.0) * certain / (1.0 + certain) + DOUBT * error).max(1e-9);
-        let may_grow = is_used && !self.is_alone && self.longest_usual() < TURN_LONGEST;
-        let grows = if may_grow { GROWS } else { 1.0 };
+        let grows = if is_used && self.longest_usual() < TURN_LONGEST { GROWS } else { 1.0 };
         let wanted = (TOLERATED / felt).clamp(SHRINKS * self.most, grows * self.most);
         self.most = wanted.max(LEAST);
     }

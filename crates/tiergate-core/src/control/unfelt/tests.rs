@@ -112,56 +112,6 @@ fn one_client_whose_requests_fail_takes_nothing_from_the_others() {
     assert_eq!(law(&few.collect::<Vec<_>>()), 8.0, "fewer than a tenth");
 }
 
-/// A hundred requests of the foreground a second, which feel nothing, and a background whose requests take 50 ms each. The origin refuses
-/// what is beyond `capacity` in progress; every second request, if two clients ask for what it always refuses. It does so at once. The mean
-/// of the bound in the second half of the time.
-fn refused(capacity: usize, has_refused_clients: bool) -> f64 {
-    let mut law = Unfelt::new(Moment::ZERO);
-    let mut running: Vec<u64> = Vec::new();
-    let (mut begun, mut sum) = (0u64, 0.0);
-    let steps = 60_000u64;
-    for step in 0..steps {
-        let (ms, now) = (step * 10, Moment::from_millis(step * 10));
-        law.pass(now, running.len() as u32, 1000);
-        let before = running.len();
-        running.retain(|ends| *ends > ms);
-        (running.len()..before).for_each(|flow| law.ended(10 + flow as u64, false));
-        for _ in running.len()..law.bound() as usize {
-            begun += 1;
-            if has_refused_clients {
-                law.ended(begun % 2, true);
-            }
-            match running.len() < capacity {
-                true => running.push(ms + 50),
-                false => law.ended(10 + begun, true),
-            }
-        }
-        law.answered(now, LANE, Some(Duration::from_millis(20)));
-        sum += if step >= steps / 2 { law.most() } else { 0.0 };
-    }
-    sum / (steps / 2) as f64
-}
-
-#[test]
-fn what_is_refused_however_few_there_are_is_not_for_the_bound_to_mend() {
-    let free = refused(1000, false);
-    assert!(free > 30.0, "{free}");
-    let beside_refused = refused(1000, true);
-    assert!(beside_refused > 10.0, "{beside_refused} of {free}");
-}
-
-#[test]
-fn what_is_refused_beyond_what_the_origin_takes_bounds_the_background() {
-    for capacity in [2, 5, 20] {
-        let most = refused(capacity, false);
-        let beside_refused = refused(capacity, true);
-        assert!(
-            most < 2.0 * capacity as f64 && beside_refused < 5.0 * capacity as f64,
-            "{capacity}: {most} {beside_refused}"
-        );
-    }
-}
-
 #[test]
 fn a_slow_kind_that_hardly_comes_does_not_stop_the_bound_from_growing() {
     let mut law = Unfelt::new(Moment::ZERO);

@@ -2,10 +2,8 @@
 
 use crate::time::Moment;
 
-/// Where the origin refuses this part of those that it would not refuse anyway, fewer may be in progress.
-const REFUSED: f64 = 0.1;
-/// How many standard deviations more than anyway are not chance.
-const NOT_CHANCE: f64 = 3.0;
+/// Where the origin refuses one background request in so many, fewer may be in progress.
+const REFUSED: u32 = 10;
 
 /// One turn.
 #[derive(Clone, Copy, Debug)]
@@ -72,25 +70,9 @@ impl Ends {
         }
     }
 
-    /// The part that was refused.
-    pub(super) fn part_refused(&self) -> f64 {
-        f64::from(self.refused) / f64::from(self.count.max(1))
-    }
-
-    /// A tenth was refused or more, beside the part that is refused `anyway`; and not of one flow beside others that were not.
-    pub(super) fn says_too_many(&self, anyway: f64) -> bool {
+    /// A tenth was refused or more, and not of one flow beside others that were not.
+    pub(super) fn says_too_many(&self) -> bool {
         let is_general = self.are_several_refused || !self.are_several;
-        let many = anyway + REFUSED * (1.0 - anyway) + self.chance(anyway);
-        !self.is_settled && self.refused > 0 && self.part_refused() >= many && is_general
-    }
-
-    /// Less than what was thought to be refused anyway was.
-    pub(super) fn says_less(&self, anyway: f64) -> bool {
-        self.part_refused() < anyway - self.chance(anyway)
-    }
-
-    /// By how much more or less than that part may be refused by chance.
-    fn chance(&self, part: f64) -> f64 {
-        NOT_CHANCE * (part * (1.0 - part) / f64::from(self.count.max(1))).sqrt()
+        !self.is_settled && self.refused > 0 && self.refused * REFUSED >= self.count && is_general
     }
 }
