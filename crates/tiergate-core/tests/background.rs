@@ -374,19 +374,6 @@ fn few_of_it_are_lent_also_where_they_have_slots_of_the_limit() {
 }
 
 #[test]
-fn none_of_it_is_lent_where_one_more_may_be_all_that_the_origin_has() {
-    for (slots_start, expected) in [(2, false), (3, false), (4, true)] {
-        let mut gate = gate(Slots::Adaptive(Bounds { slots_start, ..Bounds::default() }));
-        gate.tick(at(2000));
-        let mut download = admitted(arrive(&mut gate, at(2000), BATCH));
-        let given = answered(at(2001), &download);
-        let is_lent = gate.lend(at(2001), &mut download, Lends::Takes, &given);
-        assert_eq!(is_lent, expected, "{slots_start}");
-        gate.finish(at(2002), download, given);
-    }
-}
-
-#[test]
 fn a_stream_of_it_keeps_its_slot() {
     let mut gate = gate(Slots::Fixed(4));
     let upgraded = Outcome::without_answer(End::Upgraded);

@@ -75,8 +75,6 @@ impl ClientTime {
 const LENT_MAX: u32 = 10_000;
 /// Of the background, whose requests nobody counts while they are lent, though each may have a worker of the origin's: as many as one slot in so many, and at least one.
 const LENT_OF_BACKGROUND: u32 = 8;
-/// None where there are fewer slots: one that is lent beside one in progress may be all that the origin has.
-const LENT_OF_BACKGROUND_FROM: u32 = 4;
 
 /// How many slots of a pool are lent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,8 +120,7 @@ impl Lent {
 
     /// Counts one more of the background, of a limit of so many slots, if there may be.
     pub(super) fn one_more_of_background(&mut self, slots: u32) -> bool {
-        let most = (slots / LENT_OF_BACKGROUND).max(u32::from(slots >= LENT_OF_BACKGROUND_FROM));
-        let may = self.background < most;
+        let may = self.background < (slots / LENT_OF_BACKGROUND).max(1);
         self.background += u32::from(may);
         may
     }

@@ -69,7 +69,7 @@ const ALARM: (u32, f64) = (24, 1.0);
 const ALARMED: f64 = 0.5;
 /// Kinds that fewer than one request in so many is of do not make turns longer.
 const FEW: u32 = 10;
-/// As what a request of the foreground counts that was refused or failed, in ln: one in fifty of them is as much as is tolerated. For the
+/// As what a request of the foreground counts that was refused or failed, in ln: it is worse than one that takes twice as long. For the
 /// alarm it counts less, so that a foreground of which many fail anyway does not raise it all the time.
 const UNANSWERED: f64 = 3.0;
 const UNANSWERED_ALARM: f64 = 1.0;

@@ -131,12 +131,12 @@ fn what_was_done_while_nobody_was_there_is_no_debt() {
 
 /// The bound before an origin whose answers are as quick as ever; with more than five in the background, it refuses one request of the
 /// foreground in so many.
-fn most_where_refused(one_in: u64) -> f64 {
+fn most_where_refused(one_in: u64, seed: u64) -> f64 {
     let mut law = Unfelt::new(Moment::ZERO);
     run(&mut law, 0, 200, 0.0, 50);
     let most = law.most();
     assert!(most > 10.0, "{most}");
-    let mut random = fastrand::Rng::with_seed(one_in);
+    let mut random = fastrand::Rng::with_seed(seed);
     let mut running: Vec<u64> = Vec::new();
     for step in 20_000..50_000u64 {
         let (ms, now) = (step * 10, Moment::from_millis(step * 10));
@@ -154,8 +154,9 @@ fn most_where_refused(one_in: u64) -> f64 {
 #[test]
 fn what_the_origin_refuses_the_foreground_is_felt() {
     for one_in in [2, 10] {
-        let most = most_where_refused(one_in);
-        assert!(most < 12.0, "one in {one_in}: {most}");
+        let mut most: Vec<_> = (0..9).map(|seed| most_where_refused(one_in, seed)).collect();
+        most.sort_by(f64::total_cmp);
+        assert!(most[4] < 8.0, "one in {one_in}: {most:?}");
     }
 }
 
