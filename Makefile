@@ -95,7 +95,7 @@ migrations: setup peers ## The examples of docs/migrate before the real nginx, H
 
 .PHONY: upgrades
 upgrades: ## Two hundred upgrades and two hundred stops under load, from which no request is lost
-	UPGRADES=200 cargo test --locked -p tiergate --test upgrade
+	UPGRADES=200 cargo test --locked -p tiergate --test operation upgrade::
 
 .PHONY: http3-outside
 http3-outside: ## Clients of HTTP/3 by aioquic, well-behaved and hostile, which pip installs in a folder of its own
