@@ -262,6 +262,11 @@ pub(crate) trait Client: Carrier {
         timeouts: &Timeouts,
     ) -> impl Future<Output = ()>;
 
+    /// About how many bytes an answer's head has that was taken, and waits to be framed; 0: there is none, or it is in the outbox. O(its fields).
+    fn unsent_head(&self) -> u64 {
+        0
+    }
+
     /// Bytes of the answer that were taken, and are held here until the client takes them.
     fn unsent_len(&self) -> usize {
         0

@@ -272,7 +272,7 @@ impl Turn {
     }
 
     /// Of each of its packets.
-    pub(super) fn heads(&self) -> Heads {
+    pub(crate) fn heads(&self) -> Heads {
         self.heads
     }
 

@@ -147,16 +147,17 @@ impl<'d, C: Client> Request<'_, 'd, C> {
     /// What waits for the link keeps it, too, if that takes nothing from others and enough waits there without one: else all of the background
     /// would be let in, and wait there. After some time it is lent.
     fn release_slot(&mut self, outbox: &mut Outbox) {
+        let left = self.left(outbox);
         if let Some(turn) = &mut self.turn
             && self.slot.as_ref().is_some_and(SlotGuard::is_beside)
-            && !self.shared.link.is_in_stock(turn, outbox.left(), self.config.policy.threads)
+            && !self.shared.link.is_in_stock(turn, left, self.config.policy.threads)
         {
             return;
         }
         let own_max = usize::MAX;
         let allowance = Allowance { own_max, ..self.allowance() };
         let unsent = self.client.unsent_len();
-        let is_all_sent = unsent == 0 && outbox.is_empty();
+        let is_all_sent = unsent == 0 && left == 0 && outbox.is_empty();
         let beside = if is_all_sent { 0 } else { unsent + self.client.head_memory() };
         if self.slot.is_some() && outbox.reserve_rest(&allowance, beside) {
             self.free_slot();
@@ -340,8 +341,16 @@ impl<'d, C: Client> Request<'_, 'd, C> {
     fn is_links_wait(&self, outbox: &Outbox) -> bool {
         self.turn.as_ref().is_some_and(|turn| !turn.is_clients_wait())
             && outbox.awaits_turn()
-            && outbox.left() > 0
+            && self.left(outbox) > 0
             && self.slot.as_ref().is_none_or(SlotGuard::takes_nothing)
+    }
+
+    /// Bytes that are still to be handed over; of an answer that is no more than a head, about as many as that has.
+    fn left(&self, outbox: &Outbox) -> u64 {
+        match outbox.left() {
+            0 => self.client.unsent_head(),
+            left => left,
+        }
     }
 
     /// What it may take of the memory for answers that clients have not taken yet: of what is held back half, so that the rest is left
@@ -373,8 +382,8 @@ impl<'d, C: Client> Request<'_, 'd, C> {
             outbox.await_turn();
         }
         loop {
-            if outbox.awaits_turn() && outbox.left() > 0 {
-                let left = outbox.left();
+            let left = self.left(outbox);
+            if outbox.awaits_turn() && left > 0 {
                 let took = self.shared.link.poll_take(turn, left, &mut *self.client, context);
                 match took.map_err(|_| Fault::gone())? {
                     Take::TooEarly => return Ok(None),
@@ -395,9 +404,13 @@ impl<'d, C: Client> Request<'_, 'd, C> {
                 }
             }
             let before = outbox.sent();
+            let head = if outbox.left() == 0 { left } else { 0 };
             let written = self.client.poll_write(outbox, ends, time, context)?;
             if outbox.sent() > before {
                 self.shared.link.written(turn, self.client.socket());
+            }
+            if head > 0 && self.client.unsent_head() == 0 {
+                self.pay_head(turn, outbox, head);
             }
             let is_short = written.is_pending() && !outbox.awaits_turn() && outbox.left() > 0;
             if is_short && turn.is_background() {
@@ -408,11 +421,23 @@ impl<'d, C: Client> Request<'_, 'd, C> {
                 outbox.await_turn();
                 turn.awaits_client();
             }
-            turn.leaves(if is_short { 0 } else { outbox.left() });
-            if written.is_ready() || is_short || outbox.left() == 0 {
+            let left = self.left(outbox);
+            turn.leaves(if is_short { 0 } else { left });
+            if written.is_ready() || is_short || left == 0 {
                 return Ok(Some(written));
             }
         }
+    }
+
+    /// A head that its protocol frames has been written, all of it: what it has beyond what it was allowed is charged now, and the rest of that is not for the body.
+    fn pay_head(&mut self, turn: &Turn, outbox: &mut Outbox, head: u64) {
+        let Some(allowed) = outbox.allowed() else { return };
+        let beyond = head.saturating_sub(allowed);
+        if beyond > 0 {
+            self.shared.link.charge(beyond, turn.heads());
+            self.client.charged(turn.heads().on_wire(beyond), true);
+        }
+        outbox.allow(allowed.saturating_sub(head));
     }
 
     /// Hands over what the client takes; it has the time for writing for each buffer.
@@ -428,6 +453,8 @@ impl<'d, C: Client> Request<'_, 'd, C> {
             // A reload may have given classes their parts of the link meanwhile.
             self.stand_in_line(outbox);
         }
+        let is_charged = self.turn.is_none() && self.shared.link.is_known();
+        let head = if is_charged { self.left(outbox) } else { 0 };
         let written = match self.turn.take() {
             None => self.client.poll_write(outbox, ends, time, context)?,
             Some(mut turn) => {
@@ -449,8 +476,12 @@ impl<'d, C: Client> Request<'_, 'd, C> {
                 written
             }
         };
-        if self.shared.link.is_known() && self.turn.is_none() && outbox.sent() > before {
-            let (bytes, heads) = (outbox.sent() - before, self.heads());
+        let charged = match outbox.sent() - before {
+            0 if is_charged => head.saturating_sub(self.left(outbox)),
+            sent => sent,
+        };
+        if is_charged && charged > 0 {
+            let (bytes, heads) = (charged, self.heads());
             self.shared.link.charge(bytes, heads);
             self.client.charged(heads.on_wire(bytes), false);
         }

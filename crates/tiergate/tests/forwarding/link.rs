@@ -5,6 +5,7 @@ use crate::support;
 use std::io::Read;
 use std::net::TcpStream;
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -129,6 +130,34 @@ fn short_packets_are_charged_with_their_heads() {
     let took = time(|| assert_eq!(client.get("/batch/500000").body.len(), 500_000));
     let full = 500_000.0 / RATE;
     assert!(took > 1.4 * full, "{took} s, {full} in full packets");
+    gateway.assert_conserved();
+}
+
+/// Over HTTP/2 a head is no part of what the gateway writes to the connection by itself.
+#[test]
+fn what_is_no_more_than_a_head_has_its_turns_too() {
+    const ANSWERS: usize = 40;
+    const LEN: usize = 6000;
+    let random = Mutex::new(fastrand::Rng::with_seed(1));
+    let origin = Origin::answering(move |_| {
+        let mut random = random.lock().expect("no panics");
+        // Nothing that was said before, and hardly anything that can be said in fewer bits.
+        let pad: String = (0..LEN).map(|_| random.alphanumeric()).collect();
+        format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Pad: {pad}\r\n\r\n").into_bytes()
+    });
+    let gateway = Gateway::start(&policy(&origin.server(), Some(1_000_000)));
+    let url = format!("http://{}/batch/0", gateway.address);
+    for way in ["--http1.1", "--http2-prior-knowledge"] {
+        let took = time(|| {
+            for _ in 0..ANSWERS {
+                let got = curl(&[way, "-I", "-w", "%{http_code}", "-o", "/dev/null", &url]);
+                assert_eq!(got.as_deref().unwrap_or("200"), "200");
+            }
+        });
+        // Without turns, no longer than it takes to connect so often.
+        let least = (ANSWERS * LEN) as f64 * 0.75 * 8.0 / 1e6;
+        assert!(took > 0.9 * least, "{way}: {took} s, {least} at least");
+    }
     gateway.assert_conserved();
 }
 

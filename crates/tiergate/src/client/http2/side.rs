@@ -370,6 +370,10 @@ impl Client for Http2<'_> {
         self.poll_answer(outbox, ends, time, context)
     }
 
+    fn unsent_head(&self) -> u64 {
+        self.response.as_ref().map_or(0, answer::head_len)
+    }
+
     fn unsent_len(&self) -> usize {
         self.held.bytes()
     }

@@ -352,6 +352,10 @@ impl Client for Http3<'_, '_> {
         }
     }
 
+    fn unsent_head(&self) -> u64 {
+        self.response.as_ref().map_or(0, answer::head_len)
+    }
+
     fn unsent_len(&self) -> usize {
         self.writing.as_ref().map_or(0, |buffer| buffer.content().len())
     }

@@ -16,6 +16,12 @@ use std::time::SystemTime;
 use tiergate_core::request::Field;
 use tiergate_wire::http1::{self, ResponseHead};
 
+/// Bytes of a head on the wire, as if nothing were compressed.
+pub(in crate::client) fn head_len(response: &Response<()>) -> u64 {
+    let field = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 2;
+    response.headers().iter().map(field).sum::<usize>() as u64
+}
+
 /// The head of an origin's answer, with what is added to it; `None`: the protocol has no words for it. `alt_svc`: the
 /// listener's HTTP/3 to announce, if there is any.
 pub(in crate::client) fn translate(
