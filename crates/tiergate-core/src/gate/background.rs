@@ -18,7 +18,7 @@
 //! its answer until that was sent, is not built: a [resource](super::resource) with a fixed number is held only until the origin is done.
 
 use crate::control::{Felt, Unfelt};
-use crate::names::LaneId;
+use crate::names::{ClassId, LaneId};
 use crate::time::Moment;
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ pub struct BackgroundState {
     pub is_quiet: bool,
     /// By how much it makes the foreground's requests longer.
     pub felt: Felt,
+    /// The class whose response times bound it now; `None`: it is those of all together, or something else.
+    pub felt_most_by: Option<ClassId>,
 }
 
 /// The background of a pool.

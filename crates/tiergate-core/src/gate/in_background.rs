@@ -24,6 +24,7 @@ impl<T> Pool<T> {
             running: it.running,
             is_quiet: it.is_quiet,
             felt: it.law.felt(),
+            felt_most_by: it.law.felt_most_by().map(|lane| self.lanes.at(lane).class),
         })
     }
 
@@ -57,7 +58,10 @@ impl<T> Pool<T> {
         match lanes.is_empty() {
             true => self.background = None,
             false => {
-                self.background.get_or_insert_with(|| Box::new(Background::new(now))).lanes = lanes;
+                let background =
+                    self.background.get_or_insert_with(|| Box::new(Background::new(now)));
+                lanes.iter().for_each(|lane| background.law.forgets(*lane));
+                background.lanes = lanes;
             }
         }
         for lane in self.lanes.ids() {

@@ -124,8 +124,10 @@ pub(super) fn background(view: &View) -> impl Iterator<Item = String> {
     view.reading.status.background.iter().map(|it| {
         let of = if it.pool.is_empty() { String::new() } else { format!("{} ", harmless(&it.pool)) };
         let quiet = if it.quiet { " (nobody else is there)" } else { "" };
+        let by = it.felt_most_by.as_deref();
+        let by = by.map_or(String::new(), |by| format!("; bounded by what {} feels", harmless(by)));
         format!(
-            "background {of}running {} of {:.1}{quiet}  each makes others {:+.1} % longer, give or take {:.1}",
+            "background {of}running {} of {:.1}{quiet}  each makes others {:+.1} % longer, give or take {:.1}{by}",
             it.running,
             it.most,
             it.felt * 100.0,

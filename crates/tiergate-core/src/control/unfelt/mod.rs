@@ -7,12 +7,21 @@
 //! what is not known of it counted in. Where background requests outlast the turns, these get longer; where nothing can be told all the same,
 //! the bound sinks.
 //!
+//! All requests together say soonest how much they feel. Their mean says little of the few that take far longer because they found all
+//! workers busy, so that these are counted as well. And where a few of them need what the others do not, such as one database, they
+//! would pay for all: each kind (`kind`) is looked at for itself as well, and the bound is no more than what the one tolerates that surely feels most.
+//!
 //! Source: the contrast is ours; what it is for is Eggert and Heidemann's background service (§4).
 
+mod effect;
+mod kind;
 mod turn;
 
+use crate::collections::grown;
 use crate::names::LaneId;
 use crate::time::Moment;
+use effect::{Effect, Numbers};
+use kind::Kind;
 use std::time::Duration;
 use turn::{Ends, Turn};
 
@@ -25,16 +34,6 @@ const WAY: Duration = Duration::from_millis(1);
 const SHORTEST: f64 = 1e-4;
 /// How many standard errors of the effect are counted in.
 const DOUBT: f64 = 0.25;
-/// What is thought of the effect of one background request before anything is known: 0, give or take so much, in ln.
-const UNKNOWN: f64 = 0.3;
-/// The effect of as many as the bound lets in is never known better than this, in ln.
-const CERTAIN: f64 = 0.01;
-/// What one pair of turns leaves of what was known: it lasts about 250.
-const MEMORY: f64 = 0.996;
-/// What is left of it where pairs do not fit any more: by so many standard deviations of their mean over about ten.
-const MEMORY_SURPRISED: f64 = 0.2;
-const SURPRISE: f64 = 3.0;
-const RECENT: f64 = 0.2;
 /// Requests of the foreground that a turn without background lasts for, and as many times what they take, at least; with
 /// background so many times as many; where something else than the bound keeps the background down, which a pause would keep from that
 /// for nothing, more.
@@ -73,39 +72,17 @@ const FEW: u32 = 10;
 /// alarm it counts less, so that a foreground of which many fail anyway does not raise it all the time.
 const UNANSWERED: f64 = 3.0;
 const UNANSWERED_ALARM: f64 = 1.0;
+/// A request took far longer than is usual if by so much, in ln; and as what it counts then among those that took as long as ever, so that of these one in 200 more is
+/// tolerated.
+const FAR_LONGER: f64 = 1.4;
+const TAIL: f64 = 200.0 * TOLERATED;
 /// After so many ends of background requests it is looked at once how many the origin refused, else at the end of the turn.
 const ENDS: u32 = 8;
 /// Turns that are remembered, two pairs: requests that take longer do not count.
 const TURNS: usize = 4;
-/// By how much of the difference what is usual moves at the end of a pair.
-const STEP: f64 = 0.2;
-/// Variance of ln of the time within a kind of request before anything is known, and how slowly it is learned.
-const VARIANCE: f64 = 1.0;
-const VARIANCE_STEP: f64 = 0.01;
-/// It is never less: what is equal to the microsecond is so by rounding.
-const VARIANCE_MIN: f64 = 1e-3;
 /// Seconds of work that a background request may be ahead of its bound: what outlasts it is paid for later.
 const CREDIT_MAX_S: f64 = 1.0;
 const DEBT_MAX_S: f64 = 600.0;
-
-/// What is known of one kind of requests.
-#[derive(Clone, Copy, Debug, Default)]
-struct Usual {
-    /// Mean of ln of the seconds that they take; `None`: none were answered yet.
-    ln: Option<f64>,
-    /// Those that were answered in the present pair of turns, and the sum of how far they were from it.
-    requests: u32,
-    sum: f64,
-}
-
-impl Usual {
-    /// A pair of turns is over: within it, it stood still, so that no difference between them is lost.
-    fn settle(&mut self) {
-        let mean = std::mem::take(&mut self.sum) / f64::from(self.requests.max(1));
-        self.requests = 0;
-        self.ln = self.ln.map(|ln| ln + STEP * mean);
-    }
-}
 
 /// What the contrast has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -123,17 +100,15 @@ pub(crate) struct Unfelt {
     /// The last turns, the oldest first; the last is the present one.
     turns: [Turn; TURNS],
     /// By lane.
-    usual: Vec<Usual>,
+    kinds: Vec<Kind>,
+    /// What is known of all together.
+    all: Effect,
+    /// And of how many of them take far longer.
+    tails: Effect,
+    /// Whose requests feel it most, where that is what bounds it.
+    felt_most_by: Option<LaneId>,
     /// What requests of the slow kinds take, in ln; `None`: not known yet.
     slow: Option<f64>,
-    variance: f64,
-    /// How many times as much pairs vary as their requests' variance accounts for: those of a queue vary together.
-    spread: f64,
-    /// Sums of the regression, weighted.
-    squares: f64,
-    products: f64,
-    /// Mean of what did not fit of the last pairs, in standard deviations of one.
-    misfit: f64,
     /// Seconds of work that the background may still do, or has done too much of.
     credit_s: f64,
     /// How many times as long as by the foreground alone turns are.
@@ -152,13 +127,11 @@ impl Unfelt {
         let mut law = Unfelt {
             most: FIRST,
             turns: [Turn::NONE; TURNS],
-            usual: Vec::new(),
+            kinds: Vec::new(),
+            all: Effect::UNKNOWN,
+            tails: Effect::UNKNOWN,
+            felt_most_by: None,
             slow: None,
-            variance: VARIANCE,
-            spread: 1.0,
-            squares: 0.0,
-            products: 0.0,
-            misfit: 0.0,
             credit_s: 0.0,
             stretch: 1.0,
             is_unused: false,
@@ -186,8 +159,12 @@ impl Unfelt {
 
     /// What is known of how much they are felt.
     pub(crate) fn felt(&self) -> Felt {
-        let (each, error) = self.effect();
-        Felt { each, error }
+        self.all.felt()
+    }
+
+    /// The lane whose requests bound it now; `None`: it is all together, or something else.
+    pub(crate) fn felt_most_by(&self) -> Option<LaneId> {
+        self.felt_most_by
     }
 
     /// Time passes in which so many background requests are in progress, up to `slots` of which could be; a turn that has
@@ -208,9 +185,19 @@ impl Unfelt {
     /// Nobody was there to feel anything: what was measured until now is not compared with what comes.
     pub(crate) fn begins_anew(&mut self, now: Moment) {
         self.credit_s = 0.0;
+        self.felt_most_by = None;
         self.turns = [Turn::NONE; TURNS];
+        self.kinds.iter_mut().for_each(Kind::begins_anew);
         self.seen = self.seen.max(now);
         self.begin(now, true);
+    }
+
+    /// The lane's requests are none of the foreground's any more: what is known of them says nothing.
+    pub(crate) fn forgets(&mut self, lane: LaneId) {
+        if let Some(kind) = self.kinds.get_mut(lane.index()) {
+            *kind = Kind::default();
+        }
+        self.felt_most_by = self.felt_most_by.filter(|it| *it != lane);
     }
 
     /// A background request of a flow has ended; the origin refused it, or failed it, or did not.
@@ -232,33 +219,30 @@ impl Unfelt {
     /// A request of the foreground that came then was answered; `took`: from its arrival to the first byte. `None`: it was refused or
     /// failed, which is as bad as if it had taken much longer.
     pub(crate) fn answered(&mut self, arrived: Moment, lane: LaneId, took: Option<Duration>) {
-        if self.usual.len() <= lane.index() {
-            self.usual.resize(lane.index() + 1, Usual::default());
-        }
+        let kind = grown(&mut self.kinds, lane.index());
         let (x, raw) = match took {
             None => (UNANSWERED, UNANSWERED_ALARM),
             Some(took) => {
                 let ln = (took + WAY).as_secs_f64().ln();
-                let usual = &mut self.usual[lane.index()];
-                let usually = *usual.ln.get_or_insert(ln);
-                let x = ln - usually;
-                usual.requests += 1;
-                usual.sum += x;
-                let without = |seconds: f64| (seconds - WAY.as_secs_f64()).max(SHORTEST);
-                (x, (without(ln.exp()) / without(usually.exp())).ln())
+                let x = kind.answered(ln);
+                let without = |ln: f64| (ln.exp() - WAY.as_secs_f64()).max(SHORTEST);
+                (x, (without(ln) / without(ln - x)).ln())
             }
         };
-        self.variance += VARIANCE_STEP * (x * x - self.variance);
-        self.variance = self.variance.max(VARIANCE_MIN);
-        let came_in = |turn: &&mut Turn| turn.began <= arrived;
-        if let Some(turn) = self.turns.iter_mut().rev().find(came_in) {
-            turn.requests += 1;
-            turn.sum += x;
+        let turn = self.turns.iter().rposition(|turn| turn.began <= arrived);
+        kind.note(turn, x);
+        // With what turns have in common: so many are soon known better than is worth following.
+        self.all.varies(x * x);
+        if let Some(turn) = turn.map(|turn| &mut self.turns[turn]) {
             turn.raw += raw;
+            turn.taken.note(x);
+            if let Some(square) = turn.tails.note(if x > FAR_LONGER { TAIL } else { 0.0 }) {
+                self.tails.varies(square);
+            }
         }
         let turn = *self.present();
-        let raw = turn.raw / f64::from(turn.requests.max(1));
-        if turn.is_with && turn.requests >= ALARM.0 && raw > ALARM.1 && turn.work > 0.0 {
+        let raw = turn.raw / f64::from(turn.requests().max(1));
+        if turn.is_with && turn.requests() >= ALARM.0 && raw > ALARM.1 && turn.work > 0.0 {
             self.most = (ALARMED * self.most).max(LEAST);
             self.next_turn(self.seen);
         }
@@ -278,10 +262,10 @@ impl Unfelt {
         let times = if turn.is_with { self.times() } else { 1 };
         let usual = self.longest_usual().clamp(TURN_MIN, TURN_LONGEST);
         let longest = TURN_MAX.mul_f64(self.stretch).max(usual).min(TURN_LONGEST);
-        if turn.requests < REQUESTS_MIN {
+        if turn.requests() < REQUESTS_MIN {
             return turn.began + TURN_LONGEST;
         }
-        if turn.requests < REQUESTS * times {
+        if turn.requests() < REQUESTS * times {
             return turn.began + longest;
         }
         let uneven = 1.0 + (self.uneven >> 48) as f64 / 65_536.0;
@@ -296,7 +280,7 @@ impl Unfelt {
 
     /// As many times what requests take, about, as a turn is to last.
     fn longest_usual(&self) -> Duration {
-        let any = || self.usual.iter().filter_map(|it| it.ln).fold(f64::MIN, f64::max);
+        let any = || self.kinds.iter().filter_map(|it| it.usual).fold(f64::MIN, f64::max);
         let usual = self.slow.unwrap_or_else(any);
         Duration::try_from_secs_f64(TIMES * usual.exp()).unwrap_or(TURN_MIN)
     }
@@ -304,7 +288,7 @@ impl Unfelt {
     /// What requests take, in ln, of the slowest kinds that a tenth of those in this pair of turns are of. `None`: nothing was answered.
     fn slowest(&self) -> Option<f64> {
         let mut kinds: Vec<(f64, u32)> =
-            self.usual.iter().filter_map(|it| Some((it.ln?, it.requests))).collect();
+            self.kinds.iter().filter_map(|it| Some((it.usual?, it.requests))).collect();
         kinds.sort_by(|a, b| b.0.total_cmp(&a.0));
         let all: u32 = kinds.iter().map(|it| it.1).sum();
         let mut slower = 0;
@@ -320,7 +304,7 @@ impl Unfelt {
         self.present_mut().lasted = lasted;
         // Where hardly anybody comes, there is nothing to compare.
         let is_trickle =
-            self.present().requests < REQUESTS_MIN && lasted >= TURN_LONGEST.as_secs_f64();
+            self.present().requests() < REQUESTS_MIN && lasted >= TURN_LONGEST.as_secs_f64();
         let turn = *self.present();
         // Hardly anything of the background was there: that a turn without it says nothing is known before.
         let is_absent = turn.is_with && turn.present() < CONTRAST_MIN;
@@ -332,7 +316,9 @@ impl Unfelt {
             // Of the pair before this one, which has been answered as far as it is waited for.
             self.compare();
             self.slow = self.slowest().or(self.slow);
-            self.usual.iter_mut().for_each(Usual::settle);
+            self.kinds.iter_mut().for_each(Kind::settle);
+            self.all.forget();
+            self.tails.forget();
         }
         self.begin(now, is_with);
     }
@@ -344,6 +330,7 @@ impl Unfelt {
 
     fn begin(&mut self, now: Moment, is_with: bool) {
         self.turns.rotate_left(1);
+        self.kinds.iter_mut().for_each(Kind::begin);
         self.turns[TURNS - 1] = Turn { is_with, began: now, ..Turn::NONE };
         self.uneven ^= self.uneven << 13;
         self.uneven ^= self.uneven >> 7;
@@ -361,9 +348,9 @@ impl Unfelt {
             return;
         }
         let is_used = self.is_used(&with);
-        if with.requests.min(without.requests) < REQUESTS_MIN {
+        if with.requests().min(without.requests()) < REQUESTS_MIN {
             // Beside the background the foreground is hardly answered.
-            if without.requests >= 2 * REQUESTS_MIN && is_used {
+            if without.requests() >= 2 * REQUESTS_MIN && is_used {
                 self.most = (SHRINKS * self.most).max(LEAST);
             }
             return;
@@ -376,7 +363,10 @@ impl Unfelt {
             self.stretch = (self.stretch / 2.0).max(1.0);
         }
         if contrast >= CONTRAST_MIN {
-            self.learn(contrast, &with, &without);
+            let numbers = Numbers { present: with.present(), contrast, most: self.most };
+            self.all.learn(numbers, with.taken, without.taken);
+            self.tails.learn(numbers, with.tails, without.tails);
+            self.kinds.iter_mut().for_each(|kind| kind.learn(numbers));
             self.settle(is_used);
         } else if is_used && with.present() >= CONTRAST_MIN {
             self.most = (UNTOLD * self.most).max(LEAST);
@@ -385,49 +375,24 @@ impl Unfelt {
         }
     }
 
-    fn learn(&mut self, contrast: f64, with: &Turn, without: &Turn) {
-        let difference = with.mean() - without.mean();
-        let counts = 1.0 / f64::from(with.requests) + 1.0 / f64::from(without.requests);
-        let (each, error) = self.effect();
-        let rest = difference - each * contrast;
-        let expected = self.variance * counts;
-        let variance = expected * self.spread + (contrast * error).powi(2);
-        self.misfit += RECENT * ((rest / variance.sqrt()).clamp(-SURPRISE, SURPRISE) - self.misfit);
-        let spread = (rest * rest / expected).min(SURPRISE * SURPRISE * self.spread);
-        self.spread = (self.spread + 0.05 * (spread - self.spread)).clamp(1.0, 20.0);
-        // The standard deviation of such a mean.
-        let is_surprise = self.misfit.abs() > SURPRISE * (RECENT / (2.0 - RECENT)).sqrt();
-        let memory = if is_surprise { MEMORY_SURPRISED } else { MEMORY };
-        if is_surprise {
-            self.misfit = 0.0;
-        }
-        let weight = 1.0 / (expected * self.spread);
-        self.squares = memory * self.squares + weight * contrast * contrast;
-        self.products = memory * self.products + weight * contrast * difference;
-        // What was learned of many at once is not known of few better than this.
-        let known_max = (self.most.max(contrast) / CERTAIN).powi(2);
-        if self.squares > known_max {
-            self.products *= known_max / self.squares;
-            self.squares = known_max;
-        }
-        debug_assert!(self.squares.is_finite() && self.products.is_finite());
-    }
-
-    /// The effect of one background request, and its standard error.
-    fn effect(&self) -> (f64, f64) {
-        let known = self.squares + 1.0 / (UNKNOWN * UNKNOWN);
-        (self.products / known, known.sqrt().recip())
-    }
-
-    /// The bound follows what is known.
+    /// The bound follows what is known. O(kinds).
     fn settle(&mut self, is_used: bool) {
-        let (each, error) = self.effect();
+        let Felt { each, error } = self.all.felt();
         // What chance explains as well counts for half, and less than that for little: mostly there is no effect at all.
         let certain = (each.max(0.0) / error).powi(2);
-        let felt = (each.max(0.0) * certain / (1.0 + certain) + DOUBT * error).max(1e-9);
+        let felt = each.max(0.0) * certain / (1.0 + certain) + DOUBT * error;
+        let by_all = TOLERATED / felt.max(self.tails.surely()).max(1e-9);
+        let by_all = by_all.min(self.all.unhurt(TOLERATED)).min(self.tails.unhurt(TOLERATED));
+        let by_kind = |(lane, kind): (usize, &Kind)| {
+            let most = TOLERATED / kind.surely_felt().max(1e-9);
+            (most.min(kind.unhurt(TOLERATED)), LaneId(lane as u32))
+        };
+        let by_kinds = self.kinds.iter().enumerate().map(by_kind);
+        let least = by_kinds.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|least| least.0 < by_all);
         let grows = if is_used && self.longest_usual() < TURN_LONGEST { GROWS } else { 1.0 };
-        let wanted = (TOLERATED / felt).clamp(SHRINKS * self.most, grows * self.most);
-        self.most = wanted.max(LEAST);
+        let wanted = least.map_or(by_all, |it| it.0);
+        self.most = wanted.clamp(SHRINKS * self.most, grows * self.most).max(LEAST);
+        self.felt_most_by = least.filter(|least| least.0 <= self.most).map(|it| it.1);
     }
 }
 

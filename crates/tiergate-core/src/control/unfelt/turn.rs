@@ -1,5 +1,6 @@
 //! A turn with the background or without it, and how background requests ended in one.
 
+use super::effect::Taken;
 use crate::time::Moment;
 
 /// Where the origin refuses one background request in so many, fewer may be in progress.
@@ -11,10 +12,11 @@ pub(super) struct Turn {
     pub(super) is_with: bool,
     /// [`Moment::NEVER`]: there was none.
     pub(super) began: Moment,
-    /// Requests of the foreground that came in it and were answered, and the sum of what they took in ln, beside what is usual.
-    pub(super) requests: u32,
-    pub(super) sum: f64,
-    /// The same without [`super::WAY`].
+    /// Requests of the foreground that came in it and were answered.
+    pub(super) taken: Taken,
+    /// The same, of how many took far longer than is usual.
+    pub(super) tails: Taken,
+    /// The sum of what they took in ln, beside what is usual, without [`super::WAY`].
     pub(super) raw: f64,
     /// Background requests in progress, times seconds.
     pub(super) work: f64,
@@ -28,16 +30,16 @@ impl Turn {
     pub(super) const NONE: Turn = Turn {
         is_with: false,
         began: Moment::NEVER,
-        requests: 0,
-        sum: 0.0,
+        taken: Taken::NOTHING,
+        tails: Taken::NOTHING,
         raw: 0.0,
         work: 0.0,
         lasted: 0.0,
         bound: 0.0,
     };
 
-    pub(super) fn mean(&self) -> f64 {
-        self.sum / f64::from(self.requests.max(1))
+    pub(super) fn requests(&self) -> u32 {
+        self.taken.requests
     }
 
     /// Background requests in progress, on average.

@@ -138,6 +138,9 @@ pub struct BackgroundStatus {
     pub felt: f64,
     /// See `felt`.
     pub felt_error: f64,
+    /// The class whose response times bound them now; absent: it is those of all classes together, or something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub felt_most_by: Option<String>,
 }
 
 /// A resource that only some requests need.

@@ -111,7 +111,7 @@ fn pool_status(
 /// The background of each pool that has one.
 fn backgrounds(snapshot: &Snapshot) -> impl Iterator<Item = BackgroundStatus> + '_ {
     let of_pool = |pool: &PoolSnapshot| {
-        let BackgroundState { most, running, is_quiet, felt } = pool.background?;
+        let BackgroundState { most, running, is_quiet, felt, felt_most_by } = pool.background?;
         Some(BackgroundStatus {
             pool: pool.name.clone(),
             most,
@@ -119,6 +119,9 @@ fn backgrounds(snapshot: &Snapshot) -> impl Iterator<Item = BackgroundStatus> + 
             quiet: is_quiet,
             felt: felt.each.exp_m1(),
             felt_error: felt.error,
+            felt_most_by: felt_most_by
+                .and_then(|id| pool.classes.iter().find(|it| it.id == id))
+                .map(|it| it.class.name.clone()),
         })
     };
     snapshot.pools().filter_map(of_pool)
