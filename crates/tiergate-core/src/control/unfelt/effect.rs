@@ -3,8 +3,6 @@
 //! Two ways. By least squares, as if each background request made them longer by as much: soon known, and says what is to be expected of more
 //! than have been tried. And for itself by about how many there were: where only many hurt, or more do not hurt more, what is in proportion is not so.
 
-use super::Felt;
-
 /// What is thought of the effect of one background request before anything is known: 0, give or take so much, in ln.
 const UNKNOWN: f64 = 0.3;
 /// The effect of as many as the bound lets in is never known better than this, in ln; and of one number for itself, so that it is not long believed once it is
@@ -34,6 +32,15 @@ const VARIANCE: f64 = 1.0;
 const VARIANCE_STEP: f64 = 0.01;
 /// It is never less: what is equal to the microsecond is so by rounding.
 const VARIANCE_MIN: f64 = 1e-3;
+
+/// What the contrast has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Felt {
+    /// By how much longer the foreground takes for each background request in progress, in ln.
+    pub each: f64,
+    /// Its standard error.
+    pub error: f64,
+}
 
 /// Requests of a turn, and what they took.
 #[derive(Clone, Copy, Debug)]

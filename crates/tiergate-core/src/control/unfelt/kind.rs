@@ -1,7 +1,7 @@
 //! One kind of the foreground's requests, those of a lane: what they usually take, and by how much they feel the background.
 
-use super::TURNS;
 use super::effect::{Effect, Numbers, Taken};
+use super::turn::TURNS;
 
 /// By how much of the difference what is usual moves at the end of a pair.
 const STEP: f64 = 0.2;

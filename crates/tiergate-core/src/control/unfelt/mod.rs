@@ -20,10 +20,11 @@ mod turn;
 use crate::collections::grown;
 use crate::names::LaneId;
 use crate::time::Moment;
+pub use effect::Felt;
 use effect::{Effect, Numbers};
 use kind::Kind;
 use std::time::Duration;
-use turn::{Ends, Turn};
+use turn::{Ends, TURNS, Turn};
 
 /// How much longer the foreground may take because of the background, in ln.
 const TOLERATED: f64 = 0.06;
@@ -78,20 +79,9 @@ const FAR_LONGER: f64 = 1.4;
 const TAIL: f64 = 200.0 * TOLERATED;
 /// After so many ends of background requests it is looked at once how many the origin refused, else at the end of the turn.
 const ENDS: u32 = 8;
-/// Turns that are remembered, two pairs: requests that take longer do not count.
-const TURNS: usize = 4;
 /// Seconds of work that a background request may be ahead of its bound: what outlasts it is paid for later.
 const CREDIT_MAX_S: f64 = 1.0;
 const DEBT_MAX_S: f64 = 600.0;
-
-/// What the contrast has found.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Felt {
-    /// By how much longer the foreground takes for each background request in progress, in ln.
-    pub each: f64,
-    /// Its standard error.
-    pub error: f64,
-}
 
 /// The bound of the background's requests in progress.
 #[derive(Clone, Debug)]

@@ -6,6 +6,9 @@ use crate::time::Moment;
 /// Where the origin refuses one background request in so many, fewer may be in progress.
 const REFUSED: u32 = 10;
 
+/// Turns that are remembered, two pairs: requests that take longer do not count.
+pub(super) const TURNS: usize = 4;
+
 /// One turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
