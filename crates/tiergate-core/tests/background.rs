@@ -291,6 +291,62 @@ fn what_is_beside_the_limit_is_no_matter_of_shares() {
     assert_eq!(gate.running(), 0);
 }
 
+/// What needs a database of two places takes the longer the more of the background is there, and few requests need it.
+#[test]
+fn the_class_that_bounds_it_is_named_until_it_is_of_the_background_itself() {
+    let (site, checkout, batch) = (ClassId(0), ClassId(1), ClassId(2));
+    let plan = |background: bool| {
+        let slots = Slots::Adaptive(Bounds::default());
+        let checkout = Class { background, ..class("checkout") };
+        let classes = vec![class("site"), checkout, Class { background: true, ..class("batch") }];
+        Spec { classes, ..spec(slots) }.build().expect("a valid plan")
+    };
+    let mut gate: Gate<()> = Gate::new(plan(false));
+    let felt_most_by = |gate: &Gate<()>| {
+        let pool = gate.pool(PoolId::DEFAULT).expect("there is one");
+        pool.background().expect("the plan has one").felt_most_by
+    };
+    let mut running: Vec<(u64, Slot)> = Vec::new();
+    let mut waits = None;
+    let mut named = 0;
+    for ms in 0..120_000 {
+        let (over, rest) = running.into_iter().partition(|(ends, _)| *ends <= ms);
+        running = rest;
+        for (_, slot) in over {
+            let outcome = answered(at(ms), &slot);
+            gate.finish(at(ms), slot, outcome);
+        }
+        gate.tick(at(ms));
+        let ticket = waits.take().or_else(|| match arrive(&mut gate, at(ms), batch) {
+            Verdict::Admit(slot) => {
+                running.push((ms + 50, slot));
+                None
+            }
+            verdict => Some(queued(verdict)),
+        });
+        if let Some(ticket) = ticket {
+            match gate.claim(ticket) {
+                Claim::Admitted(slot) => running.push((ms + 50, slot)),
+                _ => waits = Some(ticket),
+            }
+        }
+        let crowd = running.iter().filter(|(_, slot)| slot.is_beside()).count() as u64;
+        for (class, every, takes) in [(site, 25, 20), (checkout, 500, 20 * crowd.max(1))] {
+            if ms % every == 0 {
+                running.push((ms + takes, admitted(arrive(&mut gate, at(ms), class))));
+            }
+        }
+        while gate.next_effect().is_some() {}
+        named += u32::from(felt_most_by(&gate) == Some(checkout));
+        if named > 10_000 && felt_most_by(&gate) == Some(checkout) {
+            break;
+        }
+    }
+    assert_eq!(felt_most_by(&gate), Some(checkout), "named for {named} ms");
+    gate.reconfigure(at(120_000), plan(true));
+    assert_eq!(felt_most_by(&gate), None);
+}
+
 /// As uploads of others do, it has a slot again before the origin works on it.
 #[test]
 fn an_upload_of_it_lends_its_slot_and_waits_for_one() {

@@ -134,7 +134,7 @@ impl Effect {
         steps: [Sums::NOTHING; STEPS],
     };
 
-    /// A request differed so much from others of its turn.
+    /// A request differed by so much, squared, from others.
     pub(super) fn varies(&mut self, square: f64) {
         self.variance += VARIANCE_STEP * (square - self.variance);
         self.variance = self.variance.max(VARIANCE_MIN);

@@ -221,7 +221,7 @@ impl Unfelt {
         };
         let turn = self.turns.iter().rposition(|turn| turn.began <= arrived);
         kind.note(turn, x);
-        // With what turns have in common: so many are soon known better than is worth following.
+        // About what is usual, not about others of the turn: what moves whole turns counts as chance, too.
         self.all.varies(x * x);
         if let Some(turn) = turn.map(|turn| &mut self.turns[turn]) {
             turn.raw += raw;
