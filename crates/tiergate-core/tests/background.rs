@@ -6,7 +6,7 @@ use std::time::Duration;
 use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::{Bounds, Slots};
-use tiergate_core::gate::{Arrival, Claim, Gate, Lends, Slot, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, BackgroundState, Claim, Gate, Lends, Slot, Ticket, Verdict};
 use tiergate_core::names::{Names, PoolId, ResourceId};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::{Plan, ResourceSettings, Spec};
@@ -347,27 +347,132 @@ fn the_class_that_bounds_it_is_named_until_it_is_of_the_background_itself() {
     assert_eq!(felt_most_by(&gate), None);
 }
 
-/// As uploads of others do, it has a slot again before the origin works on it.
+fn background(gate: &Gate<()>) -> BackgroundState {
+    let pool = gate.pool(PoolId::DEFAULT).expect("there is one");
+    pool.background().expect("there is one")
+}
+
+/// So many times, at a time of their own each, the origin fails what there is of the background: half as much may be in progress each time.
+fn fails(gate: &mut Gate<()>, from: u64, times: u64) -> u64 {
+    let mut now = from;
+    for _ in 0..times {
+        let ticket = match arrive(gate, at(now), BATCH) {
+            Verdict::Queue(ticket) => ticket,
+            Verdict::Admit(slot) => {
+                gate.finish(at(now), slot, Outcome::without_answer(End::Failed));
+                busy_for(gate, now + 1, 4_000);
+                now += 4_001;
+                continue;
+            }
+            Verdict::Reject(reason) => panic!("{reason:?}"),
+        };
+        busy_for(gate, now + 1, 20_000);
+        now += 20_001;
+        let Claim::Admitted(slot) = gate.claim(ticket) else { panic!("at {now}") };
+        gate.finish(at(now), slot, Outcome::without_answer(End::Failed));
+    }
+    now
+}
+
+/// Many origins have given it a worker, and another one of the background would take the next.
 #[test]
-fn an_upload_of_it_lends_its_slot_and_waits_for_one() {
+fn an_upload_of_it_keeps_its_place_while_its_client_sends() {
+    let mut gate = gate(Slots::Adaptive(Bounds { slots_start: 4, ..Bounds::default() }));
+    busy_for(&mut gate, 1000, 900);
+    let now = fails(&mut gate, 1900, 3) + 20_000;
+    busy_for(&mut gate, now - 19_999, 19_900);
+    assert!(background(&gate).most < 0.5, "{:?}", background(&gate));
+    let mut upload = match arrive(&mut gate, at(now), BATCH) {
+        Verdict::Admit(slot) => slot,
+        verdict => panic!("{verdict:?} {:?}", background(&gate)),
+    };
+    let outcome = answered(at(now + 1), &upload);
+    assert!(gate.lend(at(now + 1), &mut upload, Lends::Sends, &outcome));
+    assert!(upload.is_beside() && gate.lent() == 1);
+    let next = queued(arrive(&mut gate, at(now + 2), BATCH));
+    busy_for(&mut gate, now + 3, 60_000);
+    assert_eq!((gate.claim(next), background(&gate).running), (Claim::Waiting, 1));
+    let (back, end) = (Arrival::of(BATCH), now + 60_003);
+    assert_eq!(gate.comes_back(at(end), &mut upload, &back, || ()), None, "it need not wait");
+    assert_eq!((gate.lent(), upload.admitted()), (0, at(end)));
+    assert_eq!(upload.waited(), Duration::ZERO, "what its client took is no wait");
+    gate.finish(at(end + 1), upload, outcome);
+    // Its wait for its client is not paid for: at this pace that would take minutes.
+    busy_for(&mut gate, end + 2, 10_000);
+    let Claim::Admitted(next) = gate.claim(next) else { panic!("{:?}", background(&gate)) };
+    gate.finish(at(end + 20_000), next, outcome);
+    assert_eq!(gate.pool(PoolId::DEFAULT).map(|it| it.state(BATCH).requests), Some(0));
+}
+
+/// It has a slot of the limit, which others could have meanwhile, as that of any other class.
+#[test]
+fn an_upload_of_it_that_began_while_it_was_quiet_lends_its_slot() {
+    let mut gate = gate(Slots::Adaptive(Bounds { slots_start: 4, ..Bounds::default() }));
+    gate.tick(at(2000));
+    let mut upload = admitted(arrive(&mut gate, at(2000), BATCH));
+    let outcome = answered(at(2001), &upload);
+    assert!(!upload.is_beside());
+    assert!(gate.lend(at(2001), &mut upload, Lends::Sends, &outcome));
+    assert_eq!((gate.running(), gate.lent()), (0, 1));
+    let back = Arrival::of(BATCH);
+    let own = gate.comes_back(at(2002), &mut upload, &back, || ()).map(admitted);
+    gate.give_up(at(2002), upload);
+    assert_eq!((gate.running(), gate.lent()), (1, 0));
+    gate.finish(at(2003), own.expect("it is lent"), outcome);
+    assert_eq!((gate.running(), gate.lent()), (0, 0));
+}
+
+#[test]
+fn a_slow_upload_of_it_ends_once_others_of_it_wait_also_if_it_is_lent() {
     let mut gate = gate(Slots::Adaptive(Bounds { slots_start: 4, ..Bounds::default() }));
     busy_for(&mut gate, 1000, 900);
     let mut upload = admitted(arrive(&mut gate, at(1900), BATCH));
     let outcome = answered(at(1901), &upload);
     assert!(gate.lend(at(1901), &mut upload, Lends::Sends, &outcome));
-    assert!(upload.is_beside() && gate.lent() == 1);
-    let next = admitted(arrive(&mut gate, at(1902), BATCH));
-    let back = Arrival::of(BATCH);
-    let Some(Verdict::Queue(ticket)) = gate.comes_back(at(1903), &upload, &back, || ()) else {
-        panic!("one may be in progress")
-    };
-    gate.finish(at(1904), next, outcome);
-    let Claim::Admitted(own) = gate.claim(ticket) else { panic!("there is room") };
-    gate.give_up(at(1904), upload);
-    assert_eq!(gate.lent(), 0);
-    gate.finish(at(1905), own, outcome);
-    let pool = gate.pool(PoolId::DEFAULT).expect("there is one");
-    assert_eq!(pool.state(BATCH).requests, 0);
+    gate.slows(at(1902), &mut upload, ());
+    assert!(!gate.lend(at(1903), &mut upload, Lends::Sends, &outcome), "it could not be ended");
+    let next = queued(arrive(&mut gate, at(1904), BATCH));
+    busy_for(&mut gate, 1905, 12_000);
+    assert!(gate.is_to_end(&upload));
+    gate.finish(at(13_905), upload, Outcome::without_answer(End::Cancelled));
+    busy_for(&mut gate, 13_906, 5_000);
+    assert!(matches!(gate.claim(next), Claim::Admitted(_)));
+}
+
+/// The origin may work on it.
+#[test]
+fn what_was_not_answered_in_time_is_in_progress_for_as_long_again() {
+    for (end, goes_on) in [(End::TimedOut, 1), (End::Failed, 0)] {
+        let mut gate = gate(Slots::Adaptive(Bounds::default()));
+        busy_for(&mut gate, 1000, 900);
+        let slot = admitted(arrive(&mut gate, at(1900), BATCH));
+        busy_for(&mut gate, 1901, 2_999);
+        gate.finish(at(4900), slot, Outcome::without_answer(end));
+        busy_for(&mut gate, 4901, 2_900);
+        assert_eq!(background(&gate).running, goes_on);
+        busy_for(&mut gate, 7900, 100);
+        assert_eq!(background(&gate).running, 0);
+    }
+}
+
+/// Else each of their pages would find all of the origin in use.
+#[test]
+fn those_who_come_a_page_at_a_time_are_expected_for_longer() {
+    for (apart, expected) in [(5_000, 15_000), (12_000, 36_000), (40_000, 10_000)] {
+        let mut gate = gate(Slots::Adaptive(Bounds::default()));
+        let mut now = 1_000;
+        for _ in 0..20 {
+            busy_for(&mut gate, now, 500);
+            now += 500 + apart;
+        }
+        let last = now - apart - 100;
+        let quiet_at = (0..60_000).step_by(100).find(|after| {
+            gate.tick(at(last + after));
+            background(&gate).is_quiet
+        });
+        let lull = expected - 1_000..=expected + 1_000;
+        assert!(quiet_at.is_some_and(|at| lull.contains(&at)), "{apart}: {quiet_at:?}");
+    }
 }
 
 /// One at a time may be in progress: without it the others would wait until the download is over.
@@ -587,9 +692,11 @@ enum Op {
     Finish(u8, End),
     Cancel(u8),
     /// It waits for its client, or does not any more.
-    Lend(u8),
+    Lend(u8, bool),
     Resume(u8),
+    Back(u8),
     Slow(u8),
+    Moved,
     Tick(u16),
     /// The batch class is of the background, or is not.
     Reload(bool),
@@ -597,13 +704,15 @@ enum Op {
 
 fn op() -> impl Strategy<Value = Op> {
     let arrive = (any::<bool>(), any::<bool>());
-    let end = prop_oneof![Just(End::Served), Just(End::Failed), Just(End::Cancelled)];
+    let end = prop::sample::select(vec![End::Served, End::Failed, End::TimedOut, End::Cancelled]);
     prop_oneof![
         6 => arrive.prop_map(|(background, needs)| Op::Arrive { background, needs }),
         4 => (any::<u8>(), end).prop_map(|(place, end)| Op::Finish(place, end)),
         1 => any::<u8>().prop_map(Op::Cancel),
-        2 => any::<u8>().prop_map(Op::Lend),
+        2 => any::<(u8, bool)>().prop_map(|(place, sends)| Op::Lend(place, sends)),
         1 => any::<u8>().prop_map(Op::Resume),
+        1 => any::<u8>().prop_map(Op::Back),
+        1 => Just(Op::Moved),
         1 => any::<u8>().prop_map(Op::Slow),
         2 => (0u16..1500).prop_map(Op::Tick),
         1 => any::<bool>().prop_map(Op::Reload),
@@ -667,16 +776,31 @@ proptest! {
                     let (_, _, ticket) = waiting.swap_remove(usize::from(place) % waiting.len());
                     gate.cancel(at(now), ticket);
                 }
-                Op::Lend(place) if !running.is_empty() => {
+                Op::Lend(place, sends) if !running.is_empty() => {
+                    let lends = if sends { Lends::Sends } else { Lends::Takes };
                     let place = usize::from(place) % running.len();
                     let slot = &mut running[place];
                     let outcome = answered(at(now), slot);
-                    gate.lend(at(now), slot, Lends::Takes, &outcome);
+                    gate.lend(at(now), slot, lends, &outcome);
                 }
                 Op::Resume(place) if !running.is_empty() => {
                     let place = usize::from(place) % running.len();
                     gate.resume(at(now), &mut running[place]);
                 }
+                Op::Back(place) if !running.is_empty() => {
+                    let place = usize::from(place) % running.len();
+                    let slot = &mut running[place];
+                    let arrival = Arrival::of(BATCH);
+                    match gate.comes_back(at(now), slot, &arrival, || ()) {
+                        None => {}
+                        Some(Verdict::Admit(own)) => {
+                            gate.give_up(at(now), std::mem::replace(slot, own));
+                        }
+                        Some(Verdict::Queue(ticket)) => gate.cancel(at(now), ticket),
+                        Some(verdict) => prop_assert!(false, "{verdict:?}"),
+                    }
+                }
+                Op::Moved => gate.moved(at(now), PoolId::DEFAULT),
                 Op::Slow(place) if !running.is_empty() => {
                     let place = usize::from(place) % running.len();
                     gate.slows(at(now), &mut running[place], ());
@@ -689,7 +813,7 @@ proptest! {
                     is_background = background;
                     gate.reconfigure(at(now), plan(background));
                 }
-                Op::Finish(..) | Op::Cancel(_) | Op::Lend(_) | Op::Resume(_) | Op::Slow(_) => {}
+                _ => {}
             }
             while gate.next_effect().is_some() {}
             let mut still = Vec::new();
@@ -735,5 +859,10 @@ proptest! {
             }
         }
         prop_assert_eq!((waiting.len(), running.len(), gate.running()), (0, 0, 0));
+        prop_assert_eq!(gate.lent(), 0);
+        now += 600_000;
+        gate.tick(at(now));
+        let pool = gate.pool(PoolId::DEFAULT).expect("there is one");
+        prop_assert!(pool.background().is_none_or(|it| it.running == 0));
     }
 }

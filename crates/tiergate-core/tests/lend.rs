@@ -36,7 +36,7 @@ fn admitted(gate: &mut Gate<()>, ms: u64) -> Slot {
     }
 }
 
-fn comes_back(gate: &mut Gate<()>, ms: u64, slot: &Slot, class: u16) -> Option<Verdict> {
+fn comes_back(gate: &mut Gate<()>, ms: u64, slot: &mut Slot, class: u16) -> Option<Verdict> {
     gate.comes_back(at(ms), slot, &Arrival::of(ClassId(class)), || ())
 }
 
@@ -49,17 +49,17 @@ fn an_upload_whose_slot_is_lent_waits_for_one_before_it_is_sent_whole() {
     assert!(!gate.lend(at(600), &mut slot, Lends::Sends, &SERVED), "once");
     let Claim::Admitted(next) = gate.claim(ticket) else { panic!("the slot went to it") };
     assert_eq!((gate.running(), gate.lent()), (1, 1));
-    let Some(Verdict::Queue(again)) = comes_back(&mut gate, 900, &slot, 0) else {
+    let Some(Verdict::Queue(again)) = comes_back(&mut gate, 900, &mut slot, 0) else {
         panic!("none is free")
     };
     assert_eq!((gate.running(), gate.waiting(), gate.lent()), (1, 1, 1));
     gate.finish(at(950), next, SERVED);
-    let Claim::Admitted(own) = gate.claim(again) else { panic!("its turn") };
+    let Claim::Admitted(mut own) = gate.claim(again) else { panic!("its turn") };
     gate.give_up(at(950), slot);
     assert_eq!((gate.running(), gate.lent()), (1, 0));
     assert_eq!(own.admitted(), at(950), "its time at the origin begins now");
     assert_eq!(own.waited(), Duration::from_millis(50), "what its client took is no wait");
-    assert_eq!(comes_back(&mut gate, 960, &own, 0), None, "it is not lent");
+    assert_eq!(comes_back(&mut gate, 960, &mut own, 0), None, "it is not lent");
     gate.finish(at(1_000), own, SERVED);
     assert_eq!((gate.running(), gate.waiting()), (0, 0));
     let account = &gate.account().classes[0];
@@ -73,7 +73,9 @@ fn an_upload_gets_a_free_slot_at_once() {
     let mut gate = adaptive(1);
     let mut slot = admitted(&mut gate, 0);
     assert!(gate.lend(at(600), &mut slot, Lends::Sends, &SERVED));
-    let Some(Verdict::Admit(own)) = comes_back(&mut gate, 900, &slot, 0) else { panic!("free") };
+    let Some(Verdict::Admit(own)) = comes_back(&mut gate, 900, &mut slot, 0) else {
+        panic!("free")
+    };
     gate.give_up(at(900), slot);
     assert_eq!((gate.running(), gate.lent(), gate.state(ClassId(0)).requests), (1, 0, 1));
     gate.finish(at(950), own, SERVED);
@@ -95,7 +97,7 @@ fn uploads_that_come_back(count: usize) -> (Gate<()>, Slot, Vec<(Slot, Ticket)>,
         })
         .collect();
     let Verdict::Admit(busy) = of(&mut gate, 0) else { panic!("it is free") };
-    let mut come = |slot| match comes_back(&mut gate, 10, &slot, 1) {
+    let mut come = |mut slot| match comes_back(&mut gate, 10, &mut slot, 1) {
         Some(Verdict::Queue(ticket)) => (slot, ticket),
         other => panic!("{other:?}"),
     };
@@ -243,8 +245,8 @@ fn what_is_lent_when_the_servers_are_replaced_is_forgotten() {
     }
     gate.moved(at(10), PoolId::DEFAULT);
     assert_eq!((gate.running(), gate.lent()), (0, 0));
-    let [one, other] = slots;
-    assert_eq!(comes_back(&mut gate, 20, &one, 0), None, "its server is gone");
+    let [mut one, other] = slots;
+    assert_eq!(comes_back(&mut gate, 20, &mut one, 0), None, "its server is gone");
     gate.finish(at(30), one, SERVED);
     gate.finish(at(30), other, SERVED);
     assert_eq!((gate.running(), gate.lent()), (0, 0));

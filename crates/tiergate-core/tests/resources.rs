@@ -306,7 +306,7 @@ fn an_adaptive_resource_is_found_and_said_and_lends_what_a_given_one_does_not() 
     }
     assert_eq!((gate.running(), state(&gate, DB).running), (0, 0));
     let mut back = Vec::new();
-    for slot in &lent {
+    for slot in &mut lent {
         let verdict = gate.comes_back(at(1), slot, &needing(BASIC, Some(DB)), || ());
         back.push(verdict.expect("it is lent"));
     }

@@ -211,11 +211,13 @@ impl AdaptiveLimit {
         let period = self.unused_for();
         let peak = self.unused.peak(now, period)?;
         let is_known = self.doubt <= SEARCH_DOUBT;
-        if peak >= self.slots {
-            return None;
-        }
-        if self.unused.ends_look() {
+        let is_filled = peak >= self.slots;
+        let ends = !is_filled || self.unused.is_look_over(now);
+        if ends && self.unused.ends_look() {
             return self.enter(now, self.ln_base.exp().round() as u32, Cause::Probed);
+        }
+        if is_filled {
+            return None;
         }
         let slots = peak.max(self.bounds.slots_start);
         if self.quickest.over_usual() > SLOWER {

@@ -3,8 +3,7 @@
 //! Clients whose number is bounded (a pool of connections, a load generator) never fill a limit that is
 //! above that number, whatever the origin can do: all of them queue at the origin, where no class comes
 //! first, and nothing corrects the limit, because throughput is measured only while it binds. So where
-//! the origin seems to have too much to do, the limit goes below what is in use for a window. If that finds
-//! nothing, the next look comes after twice the time.
+//! the origin seems to have too much to do, the limit goes below what is in use for a window, or for some periods where few come. If that finds nothing, the next look comes after twice the time.
 //!
 //! Source: ours; the growing interval is that of exponential backoff.
 
@@ -14,6 +13,8 @@ use std::time::Duration;
 /// Time between looks: at first this many periods, at most so long.
 const PERIODS: u32 = 2;
 const WAIT_MAX: Duration = Duration::from_secs(600);
+/// A look lasts for so many periods at most, also where all of what it leaves is in use now and then: few come then, and its window would last for minutes.
+const LOOK_PERIODS: u32 = 8;
 
 /// The most requests in progress in each period, and when to look below that.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +24,7 @@ pub(super) struct Unused {
     next: Moment,
     wait: Duration,
     looking: bool,
+    look_until: Moment,
 }
 
 impl Unused {
@@ -50,10 +52,16 @@ impl Unused {
         }
         self.looking = now >= self.next;
         if self.looking {
+            self.look_until = now + LOOK_PERIODS * period;
             self.wait = (2 * self.wait).min(WAIT_MAX);
             self.next = now + self.wait;
         }
         self.looking
+    }
+
+    /// Whether a look has lasted for too long, if there is one.
+    pub(super) fn is_look_over(&self, now: Moment) -> bool {
+        now >= self.look_until
     }
 
     /// Ends a look that is not needed any more. Whether there was one.
@@ -92,6 +100,13 @@ mod tests {
         let mut unused = Unused::default();
         assert_eq!(looks(&mut unused, 0..70), [2, 6, 14, 30, 62]);
         assert_eq!(looks(&mut unused, 70..3000).len(), 7, "at 126, 254, 510, 1022, 1622, ...");
+    }
+
+    #[test]
+    fn a_look_is_over_in_time() {
+        let mut unused = Unused::default();
+        assert_eq!(looks(&mut unused, 0..3), [2]);
+        assert_eq!([9, 10].map(|second| unused.is_look_over(at(second))), [false, true]);
     }
 
     #[test]

@@ -17,6 +17,8 @@
 //! does not disturb the regular service. Its fixed pool of processes, which each held
 //! its answer until that was sent, is not built: a [resource](super::resource) with a fixed number is held only until the origin is done.
 
+use super::outlived::Outlived;
+use super::visits::Visits;
 use crate::control::{Felt, Unfelt};
 use crate::names::{ClassId, LaneId};
 use crate::time::Moment;
@@ -29,6 +31,8 @@ const QUIET_GAPS: u32 = 10;
 const QUIET_MAX: Duration = Duration::from_secs(10);
 /// By how much of the difference the time between two moves.
 const GAP_STEP: f64 = 0.1;
+/// Visitors who come a page at a time leave lulls in between: nobody is expected after as many times as long as these usually last.
+const QUIET_LULLS: u32 = 3;
 /// One slot in so many, and one at least where there are several, stays free beside the background.
 pub(super) const SPARE: u32 = 8;
 /// Most of its requests in progress.
@@ -66,14 +70,19 @@ pub(super) struct Background {
     pub(super) lanes: Vec<LaneId>,
     /// Whether its requests are held up.
     pub(super) is_full: bool,
-    /// Slots that it has, as of the last look.
+    /// Places that it has, as of the last look: slots, those of uploads that are lent, and those that have outlived their time.
     pub(super) running: u32,
-    /// The same without those whose clients are slow.
+    /// The slots without those that wait for their clients.
     pub(super) working: u32,
-    /// When anybody of the foreground was last there, and how far apart they come.
+    /// Those that the origin may work on although their time was over; how many, as of the last look.
+    pub(super) outlived: Outlived,
+    pub(super) outlives: u32,
+    /// When anybody of the foreground was last there, and how far apart they come; whether somebody was there at the last look.
     busy: Moment,
     gap_s: f64,
     answered: Moment,
+    is_foreground_there: bool,
+    visits: Visits,
     pub(super) is_quiet: bool,
     /// When the foreground filled the limit last.
     full_at: Option<Moment>,
@@ -92,9 +101,13 @@ impl Background {
             is_full: false,
             running: 0,
             working: 0,
+            outlived: Outlived::default(),
+            outlives: 0,
             busy: now,
             gap_s: 0.0,
             answered: now,
+            is_foreground_there: false,
+            visits: Visits::none(now),
             is_quiet: false,
             full_at: None,
             moved_at: now,
@@ -117,15 +130,28 @@ impl Background {
     /// How long nobody of the foreground must have been there for nobody to be expected.
     fn quiet(&self) -> Duration {
         let gap = Duration::try_from_secs_f64(self.gap_s).unwrap_or(QUIET_MAX);
-        (QUIET_GAPS * gap.min(QUIET_MAX)).clamp(QUIET, QUIET_MAX)
+        let quiet = (QUIET_GAPS * gap.min(QUIET_MAX)).clamp(QUIET, QUIET_MAX);
+        self.visits.usual_lull().map_or(quiet, |lull| quiet.max(QUIET_LULLS * lull))
+    }
+
+    /// A request of the foreground comes.
+    pub(super) fn foreground_comes(&mut self, now: Moment) {
+        self.sees(now, true);
+        self.visits.came();
+        self.law.came();
     }
 
     /// Somebody of the foreground is there, or is not.
     pub(super) fn sees(&mut self, now: Moment, is_foreground_there: bool) {
+        let was_there = std::mem::replace(&mut self.is_foreground_there, is_foreground_there);
         if is_foreground_there {
+            let is_lull = !was_there && now.since(self.busy) > QUIET;
+            let was_short = is_lull && self.visits.begins(now, self.busy);
             self.busy = self.busy.max(now);
             if std::mem::take(&mut self.is_quiet) {
-                self.law.begins_anew(now);
+                // Who comes a page at a time is there all the time, as it were.
+                let go_on = was_short && self.visits.usual_lull().is_some();
+                self.law.begins_anew(now, self.working, go_on);
             }
         } else if now.since(self.busy) >= self.quiet() {
             self.is_quiet = true;
@@ -137,7 +163,7 @@ impl Background {
         if self.is_quiet {
             Moment::NEVER
         } else {
-            self.law.turn_ends().min(self.busy + self.quiet())
+            self.law.turn_ends().min(self.busy + self.quiet()).min(self.outlived.due())
         }
     }
 

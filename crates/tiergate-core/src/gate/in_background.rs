@@ -74,7 +74,7 @@ impl<T> Pool<T> {
         if let Some(background) = &mut self.background
             && !self.lanes.at(lane).is_background
         {
-            background.sees(now, true);
+            background.foreground_comes(now);
         }
     }
 
@@ -85,11 +85,16 @@ impl<T> Pool<T> {
         let Loads { waits, runs, background: running } = self.foreground();
         let slots = self.limit.slots();
         let most = if self.is_adaptive() { self.limit.most().min(MOST) } else { slots };
-        let present = if background.is_quiet { 0 } else { background.working };
-        background.law.pass(now, present, most);
+        let (present, outlives) = match background.is_quiet {
+            true => (0, 0),
+            false => (background.working, background.outlives),
+        };
+        background.law.pass(now, present, outlives, most);
         background.sees(now, waits || runs);
         // The origin has nothing to do for those that wait for their clients: that time is not to be paid for.
         background.working = running.saturating_sub(self.slow_beside.slots());
+        background.outlives = background.outlived.slots(now);
+        let running = running + self.lent.places() + background.outlives;
         background.looks(now, running, waits || self.limit.running() >= slots);
         let spare = if slots > 1 { (slots / SPARE).max(1) } else { 0 };
         // What an operator has set as the most is the most of both.
@@ -159,12 +164,25 @@ impl<T> Pool<T> {
         background.is_quiet && background.is_full && background.lanes.iter().any(waits)
     }
 
-    /// Tells the background how a request ended, and the limit what of that is no evidence.
-    pub(super) fn tell_background(&mut self, completion: &Completion<'_>) {
+    /// Tells the background that a request that was admitted then hangs, while others of its kind that came later were answered: it may never be answered, or long after anything is known of who
+    /// was beside it.
+    pub(super) fn tell_background_of_overtaken(&mut self, admitted: Moment, lane: LaneId) {
+        if let Some(background) = &mut self.background
+            && !self.lanes.at(lane).is_background
+        {
+            background.law.answered(admitted, lane, None);
+        }
+    }
+
+    /// Tells the background how a request with so many slots ended, and the limit what of that is no evidence.
+    pub(super) fn tell_background(&mut self, completion: &Completion<'_>, slots: u16) {
         let Some(background) = &mut self.background else { return };
         let Completion { now, lane, flow, admitted, waited, outcome, .. } = *completion;
         if self.lanes.at(lane).is_background {
             let refused = matches!(outcome.end, End::Pushback | End::TimedOut | End::Failed);
+            if outcome.end == End::TimedOut {
+                background.outlived.add(now, now.since(admitted), slots);
+            }
             return background.law.ended(flow, refused);
         }
         background.foreground_ends(now);

@@ -12,8 +12,10 @@
 //!
 //! Of the background, too, if they wait for their clients or for the link: a download that takes hours would keep all others of it from
 //! the origin, which has nothing to do for it. Few, as they hold connections that the others could need, and nobody sees what they do there.
+//! An upload of it keeps its place within what the background may have beside the limit, as many origins give it a worker from its first byte on; that it
+//! waits for its client is only not paid for.
 //!
-//! An upload whose slot is lent waits for one again before its end is sent, in its class's order ([`Gate::comes_back`]). Else
+//! Any other upload whose slot is lent waits for one again before its end is sent, in its class's order ([`Gate::comes_back`]). Else
 //! a client that ends many uploads at the same moment would have the origin work on all of them, whatever the limit and its
 //! class.
 
@@ -42,9 +44,15 @@ impl<T> Gate<T> {
         if !pool.may_lend(slot.lane, slot.seat()) || pool.is_written_off(slot) {
             return false;
         }
+        let keeps_places = lends == Lends::Sends && slot.is_beside();
         let may_be = match pool.lanes.at(slot.lane).is_background {
             true if slot.is_beside() && pool.is_ending(slot) => false,
-            true => pool.lent.one_more_of_background(pool.limit.slots()),
+            // One that counts as slow is not paid for either, and could not be ended any more.
+            true if keeps_places && slot.slow.is_some() => false,
+            true => {
+                let places = if keeps_places { u32::from(slot.grant.slots) } else { 0 };
+                pool.lent.one_more_of_background(places, pool.limit.slots())
+            }
             false => pool.lent.one_more(lends),
         };
         if !may_be {
@@ -61,34 +69,31 @@ impl<T> Gate<T> {
         true
     }
 
-    /// The client or the link takes the answer of a background request without a wait now, so that the origin works for it again: it is in progress,
+    /// A background request does not wait for its client or the link any more, so that the origin works for it again: it is in progress,
     /// also beyond what may be. `false`, and nothing done, if it is none, or its slot is not lent. O(classes).
     pub fn resume(&mut self, now: Moment, slot: &mut Slot) -> bool {
         let (now, pool, common) = self.at(now, slot.pool);
-        let Holds::Lent { lends, background, beside: true, .. } = slot.holds else { return false };
-        if pool.is_written_off(slot) {
-            return false;
+        let resumes = pool.resume(now, slot);
+        if resumes {
+            pool.dispatch(common, now);
         }
-        pool.advance(now);
-        // A reload may have taken its class out of the background before it was lent.
-        pool.lent.one_less(lends, background);
-        slot.holds = Holds::Beside;
-        *pool.classes.load_mut(slot.class).held(true) += u32::from(slot.grant.slots);
-        pool.dispatch(common, now);
-        true
+        resumes
     }
 
     /// All but the end of the request has been sent, and the slot is lent: the request is to have one again, in its class's order, before the
-    /// origin works on it. `None` if it is not lent, and the end may be sent. With [`Verdict::Admit`], or the claim of the
+    /// origin works on it. `None` if it is not lent, or kept its place in the background, and the end may be sent. With [`Verdict::Admit`], or the claim of the
     /// ticket, the slot is given up ([`Gate::give_up`]). It was counted when it arrived, and is counted no more; it is
     /// bounded by what is lent, and takes no token. It is never refused at once. As [`Gate::arrive`] costs.
     pub fn comes_back(
         &mut self,
         now: Moment,
-        slot: &Slot,
+        slot: &mut Slot,
         arrival: &Arrival,
         wake: impl FnOnce() -> T,
     ) -> Option<Verdict> {
+        if self.resume(now, slot) {
+            return None;
+        }
         let (now, pool, common) = self.at(now, slot.pool);
         let is_lent = slot.lent().is_some() && !pool.is_written_off(slot);
         let arrival = Arrival { class: slot.class, ..*arrival };
@@ -145,6 +150,24 @@ impl<T> Pool<T> {
         slot.holds = Holds::Lent { lends, since: now, background, beside };
     }
 
+    /// [`Gate::resume`].
+    pub(super) fn resume(&mut self, now: Moment, slot: &mut Slot) -> bool {
+        let Holds::Lent { lends, background, beside: true, .. } = slot.holds else { return false };
+        if self.is_written_off(slot) {
+            return false;
+        }
+        self.advance(now);
+        // A reload may have taken its class out of the background before it was lent.
+        self.lent.one_less(lends, background, slot.places());
+        slot.holds = Holds::Beside;
+        *self.classes.load_mut(slot.class).held(true) += u32::from(slot.grant.slots);
+        if lends == Lends::Sends && slot.admitted >= self.classes.at(slot.class).charged_since {
+            // What its client took is none of its time at the origin, and no wait.
+            (slot.arrived, slot.admitted) = (now - slot.waited(), now);
+        }
+        true
+    }
+
     fn comes_back(
         &mut self,
         common: &mut Common<T>,
@@ -177,12 +200,13 @@ impl<T> Pool<T> {
         let overtaken = self.overtaken.lent(slot.place).map(|_| Lends::Waits);
         let lends = slot.lent().map(|(lends, _)| lends);
         let of_background = matches!(slot.holds, Holds::Lent { background: true, .. });
+        let places = slot.places();
         if lends.is_some() {
             slot.holds = Holds::Slots(None);
         }
         let lends = lends.or(overtaken);
         let Some(lends) = lends.filter(|_| !self.is_written_off(slot)) else { return false };
-        self.lent.one_less(lends, of_background);
+        self.lent.one_less(lends, of_background, places);
         true
     }
 
@@ -206,9 +230,12 @@ impl<T> Pool<T> {
         let now = completion.now;
         self.overtaken.answered(completion, seat, self.lent.of_waits() > 0);
         while let Some(oldest) = self.overtaken.overtaken(now) {
+            let (admitted, (lane, _)) =
+                (self.overtaken.admitted(oldest), self.overtaken.of(oldest));
             if !self.lend_overtaken(now, oldest) {
                 return;
             }
+            self.tell_background_of_overtaken(admitted, lane);
         }
     }
 

@@ -82,8 +82,9 @@ pub(super) struct Lent {
     sends: u32,
     takes: u32,
     waits: u32,
-    /// Of the background, for whatever reason.
+    /// Of the background, for whatever reason; and slots of uploads that keep their places.
     background: u32,
+    places: u32,
 }
 
 impl Lent {
@@ -105,6 +106,11 @@ impl Lent {
         self.background
     }
 
+    /// Slots of uploads of the background that keep their places.
+    pub(super) fn places(self) -> u32 {
+        self.places
+    }
+
     /// Those of requests that were overtaken.
     pub(super) fn of_waits(self) -> u32 {
         self.waits
@@ -118,18 +124,22 @@ impl Lent {
         may
     }
 
-    /// Counts one more of the background, of a limit of so many slots, if there may be.
-    pub(super) fn one_more_of_background(&mut self, slots: u32) -> bool {
+    /// Counts one more of the background, of a limit of so many slots, if there may be; so many of its own keep their places.
+    pub(super) fn one_more_of_background(&mut self, places: u32, slots: u32) -> bool {
         let may = self.background < (slots / LENT_OF_BACKGROUND).max(1);
-        self.background += u32::from(may);
+        if may {
+            self.background += 1;
+            self.places += places;
+        }
         may
     }
 
     /// One is over; of the background, as it was counted when it began.
-    pub(super) fn one_less(&mut self, lends: Lends, of_background: bool) {
+    pub(super) fn one_less(&mut self, lends: Lends, of_background: bool, places: u32) {
         match of_background {
             true => self.background -= 1,
             false => *self.of(lends) -= 1,
         }
+        self.places -= places;
     }
 }

@@ -37,6 +37,7 @@ mod lanes;
 mod lend;
 mod lent;
 mod moved;
+mod outlived;
 mod overtaken;
 mod pace;
 mod pool;
@@ -56,6 +57,7 @@ mod stream;
 mod transfer;
 mod transfers;
 mod verdict;
+mod visits;
 mod wait;
 
 use crate::account::Account;
@@ -463,7 +465,7 @@ impl<T> Pool<T> {
         {
             shedding.finished();
         }
-        self.tell_background(completion);
+        self.tell_background(completion, slot.slots());
         // Without the background the origin might not have refused it.
         let is_doubtful =
             completion.outcome.end == End::Pushback && self.is_doubtful(completion.now, slot.lane);

@@ -4,6 +4,7 @@
 //! and nothing would go to the new servers; how slowly queues were served would have newcomers refused.
 
 use super::lent::Lent;
+use super::outlived::Outlived;
 use super::pool::Pool;
 use super::{Gate, Holds, Slot};
 use crate::admit::stall::Stalls;
@@ -32,6 +33,9 @@ impl<T> Pool<T> {
         self.lineup += 1;
         self.limit.write_off(now);
         self.lent = Lent::default();
+        if let Some(background) = &mut self.background {
+            (background.outlived, background.outlives) = (Outlived::default(), 0);
+        }
         self.overtaken.forget();
         for load in self.classes.loads_mut() {
             (load.running, load.beside) = (0, 0);

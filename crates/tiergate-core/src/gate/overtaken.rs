@@ -247,6 +247,11 @@ impl Overtaken {
         (entry.lane, entry.seat)
     }
 
+    /// When a request was admitted.
+    pub(super) fn admitted(&self, index: u32) -> Moment {
+        self.slab[index].admitted
+    }
+
     /// Takes the slots of a request; how many.
     pub(super) fn lend(&mut self, now: Moment, index: u32) -> u16 {
         self.slab.unlink(&mut self.order, index);

@@ -95,6 +95,16 @@ impl Slot {
         matches!(self.holds, Holds::Lent { beside: true, .. })
     }
 
+    /// Slots that it keeps its places with although they are lent: it is an upload of the background.
+    pub(super) fn places(&self) -> u32 {
+        match self.holds {
+            Holds::Lent { lends: Lends::Sends, background: true, beside: true, .. } => {
+                u32::from(self.grant.slots)
+            }
+            _ => 0,
+        }
+    }
+
     pub(super) fn transfer(&self) -> Option<Key> {
         match self.holds {
             Holds::Transfer(key) => Some(key),

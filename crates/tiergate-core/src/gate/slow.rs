@@ -28,6 +28,10 @@ impl<T> Gate<T> {
     /// back soon. Nothing if it was said before. O(classes).
     pub fn slows(&mut self, now: Moment, slot: &mut Slot, wake: T) {
         let (now, pool, common) = self.at(now, slot.pool);
+        if slot.places() > 0 {
+            // Others of the background may wait for them, so that it may have to end.
+            pool.resume(now, slot);
+        }
         if slot.slow.is_none() && !slot.is_lent_beside() {
             slot.slow_beside = slot.is_beside();
             let (lane, slots) = (slot.lane.index(), slot.slots());

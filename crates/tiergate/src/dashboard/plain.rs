@@ -319,7 +319,7 @@ fn unindented(table: &Table) -> String {
 mod tests {
     use super::super::rates::tests::reading;
     use super::*;
-    use crate::admin::status::LimitStatus;
+    use crate::admin::status::{BackgroundStatus, LimitStatus};
     use crate::observe::server::SlotsSource;
 
     #[test]
@@ -378,6 +378,28 @@ mod tests {
         let start = format!("target {name}: p99 200ms, is 400ms  ");
         let ends = ["at most 40 slots", "met", "missed, fewer slots do not help"];
         assert_eq!(found, ends.map(|end| format!("{start}{end}")));
+    }
+
+    #[test]
+    fn the_background_has_a_line_that_names_whom_it_disturbs() {
+        let line = |felt_most_by: Option<&str>| {
+            let mut reading = reading(11);
+            reading.status.background.push(BackgroundStatus {
+                pool: String::new(),
+                most: 2.5,
+                running: 2,
+                quiet: false,
+                felt: 0.012,
+                felt_error: 0.004,
+                felt_most_by: felt_most_by.map(str::to_owned),
+            });
+            let text = table(&View::new(None, reading));
+            text.lines().find(|line| line.starts_with("background ")).expect("a line").to_owned()
+        };
+        let start =
+            "background running 2 of 2.5  each makes others +1.2 % longer, give or take 0.4";
+        assert_eq!(line(None), start);
+        assert_eq!(line(Some("checkout")), format!("{start}; bounded by what checkout feels"));
     }
 
     #[test]

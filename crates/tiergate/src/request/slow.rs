@@ -96,6 +96,10 @@ impl SlowDetector {
             if is_slow != watch.is_slow {
                 let _ = slot.poll_slow(is_slow, context);
                 watch.is_slow = is_slow;
+                if is_slow && slot.is_beside() {
+                    // One that kept its place has it again.
+                    watch.lent = watch.lent.filter(|lends| *lends != Lends::Sends);
+                }
             }
             watch.timer.arm(WINDOW);
             // So that the task is woken at its end.

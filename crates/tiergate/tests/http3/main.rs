@@ -9,6 +9,7 @@ mod support;
 mod broken_off;
 mod crowded;
 mod leaving;
+mod link;
 mod slow;
 mod trailers;
 mod world;

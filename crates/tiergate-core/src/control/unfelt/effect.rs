@@ -3,6 +3,8 @@
 //! Two ways. By least squares, as if each background request made them longer by as much: soon known, and says what is to be expected of more
 //! than have been tried. And for itself by about how many there were: where only many hurt, or more do not hurt more, what is in proportion is not so.
 
+/// A contrast of fewer background requests in progress says nothing.
+pub(super) const CONTRAST_MIN: f64 = 0.05;
 /// What is thought of the effect of one background request before anything is known: 0, give or take so much, in ln.
 const UNKNOWN: f64 = 0.3;
 /// The effect of as many as the bound lets in is never known better than this, in ln; and of one number for itself, so that it is not long believed once it is
@@ -62,6 +64,12 @@ impl Taken {
         (before > 0.0).then_some(square)
     }
 
+    /// Those of another turn, too.
+    pub(super) fn add(&mut self, other: Taken) {
+        self.requests += other.requests;
+        self.sum += other.sum;
+    }
+
     fn mean(self) -> f64 {
         self.sum / f64::from(self.requests.max(1))
     }
@@ -70,7 +78,7 @@ impl Taken {
 /// Background requests in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Numbers {
-    /// In the turn with them, on average, and how many more that were than in the one without.
+    /// What those who came in the turn with them found, on average, and how many more that were than in the one without.
     pub(super) present: f64,
     pub(super) contrast: f64,
     /// The bound.
@@ -172,6 +180,13 @@ impl Effect {
         let farthest = FARTHEST / weight.sqrt();
         let difference = difference.clamp(step.mean() - farthest, step.mean() + farthest);
         step.add(weight, 1.0, difference, CERTAIN_OF_STEP);
+    }
+
+    /// The bound followed what is known, and is so many times what it was: of far fewer, what is known of many says little, because an effect is hardly ever in proportion.
+    pub(super) fn forgets_far(&mut self, ratio: f64) {
+        if ratio < STEP_RATIO.recip() {
+            self.sums.forget(ratio.powi(2));
+        }
     }
 
     /// The effect of one background request.

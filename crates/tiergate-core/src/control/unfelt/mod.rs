@@ -3,8 +3,8 @@
 //! The background may have its bound and nothing by turns. What the foreground's requests take, from their arrival to the first byte, is
 //! compared between neighbouring turns, as the mean of logarithms about what is usual for requests of their kind. Whatever else
 //! changes (load, mix, the origin) hits both turns alike, so that no baseline is kept. The effect is taken to be in proportion to
-//! how many background requests were in progress; the bound is where the effect is what is tolerated, with
-//! what is not known of it counted in. Where background requests outlast the turns, these get longer; where nothing can be told all the same,
+//! how many background requests were in progress when the foreground's came; the bound is where what is likely of it is what is tolerated. What is not
+//! known yet only makes the bound grow more slowly. Where background requests outlast the turns, these get longer; where nothing can be told all the same,
 //! the bound sinks.
 //!
 //! All requests together say soonest how much they feel. Their mean says little of the few that take far longer because they found all
@@ -21,20 +21,21 @@ use crate::collections::grown;
 use crate::names::LaneId;
 use crate::time::Moment;
 pub use effect::Felt;
-use effect::{Effect, Numbers};
+use effect::{CONTRAST_MIN, Effect, Numbers};
 use kind::Kind;
 use std::time::Duration;
 use turn::{Ends, TURNS, Turn};
 
 /// How much longer the foreground may take because of the background, in ln.
-const TOLERATED: f64 = 0.06;
+const TOLERATED: f64 = 0.05;
 /// What is added to what a request takes, about as much as its way over the Internet at least: to an origin that answers within a fraction of a millisecond, the effect would else be
 /// of microseconds, which no client feels.
 const WAY: Duration = Duration::from_millis(1);
 /// For the alarm, requests of less than so many seconds are all alike.
 const SHORTEST: f64 = 1e-4;
-/// How many standard errors of the effect are counted in.
-const DOUBT: f64 = 0.25;
+/// How many standard errors are left out of the effect of all: what is not known yet holds nobody up. With none, chance alone brought the bound down to
+/// where nothing is learned any more.
+const LIKELY: f64 = 0.5;
 /// Requests of the foreground that a turn without background lasts for, and as many times what they take, at least; with
 /// background so many times as many; where something else than the bound keeps the background down, which a pause would keep from that
 /// for nothing, more.
@@ -49,13 +50,11 @@ const TURN_MAX: Duration = Duration::from_secs(5);
 const TURN_LONGEST: Duration = Duration::from_secs(60);
 /// Fewer requests in a turn say nothing.
 const REQUESTS_MIN: u32 = 6;
-/// A contrast of fewer background requests in progress says nothing.
-const CONTRAST_MIN: f64 = 0.05;
 /// Where more than this part of them is still there without, on average, turns get twice as long, where less than that half.
 const OUTLASTS: (f64, f64) = (0.6, 0.3);
 /// What is left of the bound after a pair that it was used in and that told nothing.
 const UNTOLD: f64 = 0.9;
-/// By how much the bound changes from one pair to the next, at most: it may shrink faster than it grows.
+/// By how much the bound changes from one pair to the next, at most: it may shrink faster than it grows, and grows the slower the less is known.
 const GROWS: f64 = 1.5;
 const SHRINKS: f64 = 0.4;
 /// It is never less: else nothing is learned any more. At first it is this.
@@ -63,8 +62,8 @@ const LEAST: f64 = 0.1;
 const FIRST: f64 = 1.0;
 /// A bound of which less than this part was in use does not grow.
 const USED: f64 = 0.6;
-/// Where so many requests of a turn take as much longer than is usual on average, in ln, the turn is over at once, and this is left of the
-/// bound.
+/// Where so many requests of a turn take as much longer than is usual on average, in ln, or fewer of them so much longer that it is as unlikely, the turn is over at once, and the bound is this part of what they found in progress,
+/// at most.
 const ALARM: (u32, f64) = (24, 1.0);
 const ALARMED: f64 = 0.5;
 /// Kinds that fewer than one request in so many is of do not make turns longer.
@@ -79,7 +78,7 @@ const FAR_LONGER: f64 = 1.4;
 const TAIL: f64 = 200.0 * TOLERATED;
 /// After so many ends of background requests it is looked at once how many the origin refused, else at the end of the turn.
 const ENDS: u32 = 8;
-/// Seconds of work that a background request may be ahead of its bound: what outlasts it is paid for later.
+/// Seconds that the background may be ahead of its bound, and behind: what outlasts it is paid for later, by a pause.
 const CREDIT_MAX_S: f64 = 1.0;
 const DEBT_MAX_S: f64 = 600.0;
 
@@ -99,8 +98,11 @@ pub(crate) struct Unfelt {
     felt_most_by: Option<LaneId>,
     /// What requests of the slow kinds take, in ln; `None`: not known yet.
     slow: Option<f64>,
-    /// Seconds of work that the background may still do, or has done too much of.
+    /// For how long the background may still have as many as the bound in progress, beyond that, or is to have none because it had more.
     credit_s: f64,
+    /// Background requests in progress, and of these those that began while nobody of the foreground was there.
+    running: u32,
+    left_over: u32,
     /// How many times as long as by the foreground alone turns are.
     stretch: f64,
     /// Whether something else than the bound kept the background down in its last turn.
@@ -123,13 +125,15 @@ impl Unfelt {
             felt_most_by: None,
             slow: None,
             credit_s: 0.0,
+            running: 0,
+            left_over: 0,
             stretch: 1.0,
             is_unused: false,
             ends: Ends::default(),
             seen: now,
             uneven: 0x9e37_79b9_7f4a_7c15,
         };
-        law.begins_anew(now);
+        law.begins_anew(now, 0, false);
         law
     }
 
@@ -157,23 +161,31 @@ impl Unfelt {
         self.felt_most_by
     }
 
-    /// Time passes in which so many background requests are in progress, up to `slots` of which could be; a turn that has
+    /// Time passes in which so many background requests are in progress, up to `slots` of which could be, and so many more may be that were given up; a turn that has
     /// lasted long enough ends.
-    pub(crate) fn pass(&mut self, now: Moment, running: u32, slots: u32) {
+    pub(crate) fn pass(&mut self, now: Moment, running: u32, given_up: u32, slots: u32) {
         let elapsed = now.since(self.seen).as_secs_f64();
         self.seen = self.seen.max(now);
-        let done_s = f64::from(running) * elapsed;
-        self.present_mut().work += done_s;
-        let earned_s = if self.present().is_with { self.most * elapsed } else { 0.0 };
-        self.credit_s = (self.credit_s + earned_s - done_s).clamp(-DEBT_MAX_S, CREDIT_MAX_S);
+        self.present_mut().work += f64::from(running + given_up) * elapsed;
+        self.left_over = self.left_over.min(running);
+        let earned_s = (1.0 - f64::from(running - self.left_over) / self.most) * elapsed;
+        // What outlasts its turn is no more than might be in progress then.
+        let earned_s = if self.present().is_with { earned_s } else { earned_s.min(0.0) };
+        self.credit_s = (self.credit_s + earned_s).clamp(-DEBT_MAX_S, CREDIT_MAX_S);
+        self.running = running + given_up;
         self.most = self.most.min(f64::from(slots.max(1)));
         if now >= self.turn_ends() {
             self.next_turn(now);
         }
     }
 
-    /// Nobody was there to feel anything: what was measured until now is not compared with what comes.
-    pub(crate) fn begins_anew(&mut self, now: Moment) {
+    /// Somebody of the foreground is there again: what was measured before is not compared with what comes. So many background requests
+    /// are in progress; if they may `go_on`, so many may be from now on, as far as nothing is known against it: what is felt of them will tell.
+    pub(crate) fn begins_anew(&mut self, now: Moment, running: u32, go_on: bool) {
+        (self.running, self.left_over) = (running, running);
+        if go_on {
+            self.most = self.most.max(f64::from(running).min(self.wanted().0));
+        }
         self.credit_s = 0.0;
         self.felt_most_by = None;
         self.turns = [Turn::NONE; TURNS];
@@ -206,6 +218,14 @@ impl Unfelt {
         }
     }
 
+    /// A request of the foreground comes.
+    pub(crate) fn came(&mut self) {
+        let running = f64::from(self.running);
+        let turn = self.present_mut();
+        turn.found += running;
+        turn.came += 1;
+    }
+
     /// A request of the foreground that came then was answered; `took`: from its arrival to the first byte. `None`: it was refused or
     /// failed, which is as bad as if it had taken much longer.
     pub(crate) fn answered(&mut self, arrived: Moment, lane: LaneId, took: Option<Duration>) {
@@ -230,12 +250,30 @@ impl Unfelt {
                 self.tails.varies(square);
             }
         }
-        let turn = *self.present();
-        let raw = turn.raw / f64::from(turn.requests().max(1));
-        if turn.is_with && turn.requests() >= ALARM.0 && raw > ALARM.1 && turn.work > 0.0 {
-            self.most = (ALARMED * self.most).max(LEAST);
+        if self.is_alarmed() {
+            // Not by the bound: more may be in progress, for as long as that takes, and as many as the bound be harmless.
+            let found = self.present().found();
+            let most = self.most.min(ALARMED * found);
+            let Felt { each, error } = self.all.felt();
+            if (each + error) * found < TOLERATED {
+                // What was known is wrong.
+                self.becomes(most);
+            }
+            self.most = most.max(LEAST);
             self.next_turn(self.seen);
         }
+    }
+
+    /// Whether what is in progress makes requests so much longer that the turn is over at once: than in the turn before, if hardly anything of it was there, or else than is usual.
+    fn is_alarmed(&self) -> bool {
+        let [.., before, turn] = &self.turns;
+        let is_known = before.requests() >= REQUESTS_MIN && before.found() < 0.5 * turn.found();
+        let usual = if is_known { before.raw() } else { 0.0 };
+        let part = f64::from(ALARM.0) / f64::from(turn.requests().max(1));
+        turn.is_with
+            && turn.found() >= CONTRAST_MIN
+            && turn.requests() >= REQUESTS_MIN
+            && turn.raw() - usual > ALARM.1 * part.sqrt().max(1.0)
     }
 
     fn present(&self) -> &Turn {
@@ -255,10 +293,10 @@ impl Unfelt {
         if turn.requests() < REQUESTS_MIN {
             return turn.began + TURN_LONGEST;
         }
-        if turn.requests() < REQUESTS * times {
-            return turn.began + longest;
-        }
         let uneven = 1.0 + (self.uneven >> 48) as f64 / 65_536.0;
+        if turn.requests() < REQUESTS * times {
+            return turn.began + longest.mul_f64(0.25 + uneven / 2.0);
+        }
         let least = times * usual.mul_f64(uneven * self.stretch);
         turn.began + least.min(longest)
     }
@@ -302,7 +340,9 @@ impl Unfelt {
         if turn.is_with {
             self.is_unused = !self.is_used(&turn);
         }
-        if is_with {
+        // Where nobody comes, nothing is learned or forgotten.
+        let is_empty = is_trickle && turn.came == 0;
+        if is_with && !is_empty {
             // Of the pair before this one, which has been answered as far as it is waited for.
             self.compare();
             self.slow = self.slowest().or(self.slow);
@@ -345,7 +385,7 @@ impl Unfelt {
             }
             return;
         }
-        let contrast = with.present() - without.present();
+        let contrast = with.found() - without.found();
         let still_there = without.present() / with.present().max(1e-9);
         if with.present() >= CONTRAST_MIN && still_there > OUTLASTS.0 {
             self.stretch = (2.0 * self.stretch).min(TURN_LONGEST.div_duration_f64(TURN_MIN));
@@ -353,7 +393,7 @@ impl Unfelt {
             self.stretch = (self.stretch / 2.0).max(1.0);
         }
         if contrast >= CONTRAST_MIN {
-            let numbers = Numbers { present: with.present(), contrast, most: self.most };
+            let numbers = Numbers { present: with.found(), contrast, most: self.most };
             self.all.learn(numbers, with.taken, without.taken);
             self.tails.learn(numbers, with.tails, without.tails);
             self.kinds.iter_mut().for_each(|kind| kind.learn(numbers));
@@ -367,11 +407,29 @@ impl Unfelt {
 
     /// The bound follows what is known. O(kinds).
     fn settle(&mut self, is_used: bool) {
+        let (wanted, by) = self.wanted();
+        let Felt { error, .. } = self.all.felt();
+        let known = (TOLERATED / (error * self.most)).min(1.0);
+        let grows = is_used && self.longest_usual() < TURN_LONGEST;
+        let grows = if grows { 1.0 + (GROWS - 1.0) * known } else { 1.0 };
+        self.becomes(wanted.clamp(SHRINKS * self.most, grows * self.most));
+        self.felt_most_by = by.filter(|_| wanted <= self.most);
+    }
+
+    /// The bound is another one, and of far fewer, what is known of many says little. O(kinds).
+    fn becomes(&mut self, most: f64) {
+        let before = std::mem::replace(&mut self.most, most.max(LEAST));
+        let (ratio, each) = (self.most / before, self.all.felt().each);
+        self.all.forgets_far(ratio);
+        self.tails.forgets_far(ratio);
+        self.kinds.iter_mut().for_each(|kind| kind.forgets_far(ratio, each));
+    }
+
+    /// The bound by what is known, however far it is; and the lane whose requests want it so low, if it is not all together. O(kinds).
+    fn wanted(&self) -> (f64, Option<LaneId>) {
         let Felt { each, error } = self.all.felt();
-        // What chance explains as well counts for half, and less than that for little: mostly there is no effect at all.
-        let certain = (each.max(0.0) / error).powi(2);
-        let felt = each.max(0.0) * certain / (1.0 + certain) + DOUBT * error;
-        let by_all = TOLERATED / felt.max(self.tails.surely()).max(1e-9);
+        let felt = (each - LIKELY * error).max(self.tails.surely());
+        let by_all = TOLERATED / felt.max(1e-9);
         let by_all = by_all.min(self.all.unhurt(TOLERATED)).min(self.tails.unhurt(TOLERATED));
         let by_kind = |(lane, kind): (usize, &Kind)| {
             let most = TOLERATED / kind.surely_felt().max(1e-9);
@@ -379,10 +437,7 @@ impl Unfelt {
         };
         let by_kinds = self.kinds.iter().enumerate().map(by_kind);
         let least = by_kinds.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|least| least.0 < by_all);
-        let grows = if is_used && self.longest_usual() < TURN_LONGEST { GROWS } else { 1.0 };
-        let wanted = least.map_or(by_all, |it| it.0);
-        self.most = wanted.clamp(SHRINKS * self.most, grows * self.most).max(LEAST);
-        self.felt_most_by = least.filter(|least| least.0 <= self.most).map(|it| it.1);
+        least.map_or((by_all, None), |(most, lane)| (most, Some(lane)))
     }
 }
 

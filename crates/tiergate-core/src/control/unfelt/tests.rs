@@ -15,16 +15,23 @@ fn serve(
     let mut present = 0.0;
     for step in from_s * 100..(from_s + seconds) * 100 {
         let (ms, now) = (step * 10, Moment::from_millis(step * 10));
-        law.pass(now, running.len() as u32, 1000);
+        law.pass(now, running.len() as u32, 0, 1000);
         running.retain(|ends| *ends > ms);
         while running.len() < law.bound() as usize {
             running.push(ms + lasts_ms);
         }
         present += running.len() as f64;
         let (lane, took) = answer(step, running.len());
-        law.answered(now, lane, took);
+        comes(law, now, running.len() as u32, lane, took);
     }
     present / (seconds * 100) as f64
+}
+
+/// A request of the foreground comes, finds so many of the background in progress, and is answered.
+fn comes(law: &mut Unfelt, now: Moment, found: u32, lane: LaneId, took: Option<Duration>) {
+    law.pass(now, found, 0, 1000);
+    law.came();
+    law.answered(now, lane, took);
 }
 
 /// Usually 20 ms, longer by so much, in ln.
@@ -59,8 +66,7 @@ fn an_origin_that_answers_at_once_has_its_alarm_too() {
     let mut answer = |from: u64, micros: u64| {
         for step in from..from + 100 {
             let now = Moment::from_millis(step * 10);
-            law.pass(now, 1, 1000);
-            law.answered(now, LANE, Some(Duration::from_micros(micros)));
+            comes(&mut law, now, 1, LANE, Some(Duration::from_micros(micros)));
         }
         law.most()
     };
@@ -105,12 +111,12 @@ fn times_that_are_all_equal_and_none_at_all_break_nothing() {
     let mut law = Unfelt::new(Moment::ZERO);
     for ms in 0..500_000 {
         let now = Moment::from_millis(ms);
-        law.pass(now, law.bound(), 1000);
-        law.answered(now, LANE, Some(Duration::ZERO));
+        let bound = law.bound();
+        comes(&mut law, now, bound, LANE, Some(Duration::ZERO));
     }
     let felt = law.felt();
     assert!(felt.each.abs() < 0.01 && felt.error.is_finite() && law.most().is_finite());
-    law.pass(Moment::from_millis(100_000_000), 0, 1000);
+    law.pass(Moment::from_millis(100_000_000), 0, 0, 1000);
     (0..20).for_each(|_| law.ended(1, true));
     assert!(law.most() >= LEAST && law.bound() <= 1000);
 }
@@ -141,9 +147,9 @@ fn a_slow_kind_that_hardly_comes_does_not_stop_the_bound_from_growing() {
 #[test]
 fn what_was_done_while_nobody_was_there_is_no_debt() {
     let mut law = Unfelt::new(Moment::ZERO);
-    (1..100).for_each(|second| law.pass(Moment::from_millis(second * 1000), 20, 1000));
+    (1..100).for_each(|second| law.pass(Moment::from_millis(second * 1000), 20, 0, 1000));
     law.most = 0.9;
-    law.begins_anew(Moment::from_millis(100_000));
+    law.begins_anew(Moment::from_millis(100_000), 20, false);
     assert_eq!(law.bound(), 1);
 }
 
@@ -189,8 +195,9 @@ fn paused(law: &mut Unfelt, from_s: u64, seconds: u64, busy_ms: u64) -> f64 {
     for ms in from_s * 1000..(from_s + seconds) * 1000 {
         let now = Moment::from_millis(ms);
         let running = u32::from(ms % 20 < busy_ms).min(law.bound());
-        law.pass(now, running, 1000);
+        law.pass(now, running, 0, 1000);
         if ms % 25 == 0 {
+            law.came();
             law.answered(now, LANE, Some(Duration::from_millis(1)));
         }
         paused_ms += u64::from(law.bound() == 0);
@@ -274,7 +281,8 @@ fn most_after_pause(from_ms: u64) -> f64 {
     let mut law = Unfelt::new(Moment::ZERO);
     for ms in 0..from_ms + 30_000 {
         let now = Moment::from_millis(ms);
-        law.pass(now, law.bound(), 11);
+        law.pass(now, law.bound(), 0, 11);
+        law.came();
         let pause = if ms >= from_ms { (from_ms + 300).saturating_sub(ms) } else { 0 };
         law.answered(now, LANE, Some(Duration::from_millis(50 + pause)));
     }
@@ -302,5 +310,46 @@ fn a_lane_that_leaves_the_foreground_bounds_nothing() {
 fn many_kinds_that_feel_nothing_do_not_bound_it_by_chance() {
     let mut law = Unfelt::new(Moment::ZERO);
     run_kinds(&mut law, 0, 300, (10, 30), |_| 0.0);
+    assert!(law.most() > 20.0, "{}", law.most());
+}
+
+/// A class of which one in so many thousand requests is; how long its requests take there, in times of what is usual.
+fn rare_beside_many(in_10000: u64, seconds: u64) -> f64 {
+    let mut law = Unfelt::new(Moment::ZERO);
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut answer = |from: u64, seconds: u64| {
+        let mut felt = Vec::new();
+        serve(&mut law, from, seconds, 50, |_, present| {
+            let is_rare = random.u64(0..10_000) < in_10000;
+            let longer = if is_rare { two_places(present) } else { 0.0 };
+            felt.extend(is_rare.then_some(longer));
+            (LaneId(u32::from(!is_rare)), about(&mut random, longer))
+        });
+        felt.iter().sum::<f64>() / felt.len() as f64
+    };
+    answer(0, seconds);
+    answer(seconds, 300).exp()
+}
+
+/// Most of its requests have none of their kind in the other turn of their pair.
+#[test]
+fn a_class_that_hardly_comes_does_not_pay_for_a_busy_one() {
+    for (in_10000, seconds) in [(100, 300), (40, 600)] {
+        let times = rare_beside_many(in_10000, seconds);
+        assert!(times < 1.6, "{in_10000} in 10,000: {times}");
+    }
+}
+
+/// As a look whether the site is there, or what a browser asks for by itself.
+#[test]
+fn one_quick_request_at_first_does_not_keep_it_away() {
+    let mut law = Unfelt::new(Moment::ZERO);
+    law.came();
+    law.answered(Moment::from_millis(1), LANE, Some(Duration::from_millis(1)));
+    let mut random = fastrand::Rng::with_seed(3);
+    serve(&mut law, 0, 120, 50, |_, _| {
+        let took = about(&mut random, 0.0).map(|it| 5 * it);
+        (LANE, took)
+    });
     assert!(law.most() > 20.0, "{}", law.most());
 }

@@ -23,6 +23,9 @@ pub(super) struct Turn {
     pub(super) raw: f64,
     /// Background requests in progress, times seconds.
     pub(super) work: f64,
+    /// Requests of the foreground that came, and background requests that they found in progress, in all.
+    pub(super) came: u32,
+    pub(super) found: f64,
     /// How long it lasted, once it is over.
     pub(super) lasted: f64,
     /// How many of them might be.
@@ -37,6 +40,8 @@ impl Turn {
         tails: Taken::NOTHING,
         raw: 0.0,
         work: 0.0,
+        came: 0,
+        found: 0.0,
         lasted: 0.0,
         bound: 0.0,
     };
@@ -45,7 +50,17 @@ impl Turn {
         self.taken.requests
     }
 
-    /// Background requests in progress, on average.
+    /// What they took beside what is usual, in ln, on average.
+    pub(super) fn raw(&self) -> f64 {
+        self.raw / f64::from(self.requests().max(1))
+    }
+
+    /// Background requests that one of the foreground found in progress, on average: where many come at once, the time in between says nothing.
+    pub(super) fn found(&self) -> f64 {
+        self.found / f64::from(self.came.max(1))
+    }
+
+    /// Background requests in progress, on average over time.
     pub(super) fn present(&self) -> f64 {
         self.work / self.lasted.max(1e-9)
     }
