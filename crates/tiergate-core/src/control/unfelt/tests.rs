@@ -347,9 +347,10 @@ fn one_quick_request_at_first_does_not_keep_it_away() {
     law.came();
     law.answered(Moment::from_millis(1), LANE, Some(Duration::from_millis(1)));
     let mut random = fastrand::Rng::with_seed(3);
-    serve(&mut law, 0, 120, 50, |_, _| {
+    // Of the background as many are there in its pauses, so that nothing else shows what is usual.
+    serve(&mut law, 0, 20, 2_000, |_, _| {
         let took = about(&mut random, 0.0).map(|it| 5 * it);
         (LANE, took)
     });
-    assert!(law.most() > 20.0, "{}", law.most());
+    assert!(law.most() > 0.5, "{}", law.most());
 }
