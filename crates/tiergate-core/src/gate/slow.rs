@@ -16,6 +16,7 @@
 //!
 //! [`Spec::slow_slots_max`]: crate::plan::Spec::slow_slots_max
 
+use super::lent::Lends;
 use super::pool::{Common, Pool};
 use super::revocable::{Revocable, Which};
 use super::wait::Chosen;
@@ -28,8 +29,8 @@ impl<T> Gate<T> {
     /// back soon. Nothing if it was said before. O(classes).
     pub fn slows(&mut self, now: Moment, slot: &mut Slot, wake: T) {
         let (now, pool, common) = self.at(now, slot.pool);
-        if slot.places() > 0 {
-            // Others of the background may wait for them, so that it may have to end.
+        if slot.lent().is_some_and(|(lends, _)| lends == Lends::Sends) {
+            // One that has kept its place has its slot again: others of the background may wait for it, so that it may have to end.
             pool.resume(now, slot);
         }
         if slot.slow.is_none() && !slot.is_lent_beside() {
