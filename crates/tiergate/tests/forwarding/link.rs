@@ -5,7 +5,6 @@ use crate::support;
 use std::io::Read;
 use std::net::TcpStream;
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -138,13 +137,7 @@ fn short_packets_are_charged_with_their_heads() {
 fn what_is_no_more_than_a_head_has_its_turns_too() {
     const ANSWERS: usize = 40;
     const LEN: usize = 6000;
-    let random = Mutex::new(fastrand::Rng::with_seed(1));
-    let origin = Origin::answering(move |_| {
-        let mut random = random.lock().expect("no panics");
-        // Nothing that was said before, and hardly anything that can be said in fewer bits.
-        let pad: String = (0..LEN).map(|_| random.alphanumeric()).collect();
-        format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Pad: {pad}\r\n\r\n").into_bytes()
-    });
+    let origin = Origin::heads(LEN);
     let gateway = Gateway::start(&policy(&origin.server(), Some(1_000_000)));
     let url = format!("http://{}/batch/0", gateway.address);
     for way in ["--http1.1", "--http2-prior-knowledge"] {

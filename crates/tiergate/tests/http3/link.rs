@@ -4,7 +4,6 @@ use crate::support::gateway::Policy;
 use crate::support::http2_client::run;
 use crate::support::origin::Origin;
 use crate::world::World;
-use std::sync::Mutex;
 use std::time::Instant;
 
 /// A head is no part of what the gateway writes to a stream by itself.
@@ -12,12 +11,7 @@ use std::time::Instant;
 fn what_is_no_more_than_a_head_has_its_turns_too() {
     const ANSWERS: usize = 30;
     const LEN: usize = 6000;
-    let random = Mutex::new(fastrand::Rng::with_seed(1));
-    let origin = Origin::answering(move |_| {
-        let mut random = random.lock().expect("no panics");
-        let pad: String = (0..LEN).map(|_| random.alphanumeric()).collect();
-        format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Pad: {pad}\r\n\r\n").into_bytes()
-    });
+    let origin = Origin::heads(LEN);
     let tables = "[link]\ncapacity = 1_000_000\n\
                   [[class]]\nname = \"site\"\n\
                   [[class]]\nname = \"batch\"\nbackground = true\n\

@@ -220,6 +220,16 @@ impl Origin {
         Self::answering(|request| ok(format!("{} {}", request.method, request.target)))
     }
 
+    /// Answers each request with a head of about so many bytes and nothing else, that says nothing that was said before, and hardly anything that can be said in fewer bits.
+    pub fn heads(len: usize) -> Self {
+        let random = Mutex::new(fastrand::Rng::with_seed(1));
+        Self::answering(move |_| {
+            let mut random = random.lock().expect("no panic");
+            let pad: String = (0..len).map(|_| random.alphanumeric()).collect();
+            format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Pad: {pad}\r\n\r\n").into_bytes()
+        })
+    }
+
     pub fn server(&self) -> String {
         self.address.to_string()
     }
