@@ -82,7 +82,7 @@ fn classes_have_times_and_resources_of_their_own() {
 workers = 100
 of = [{ class = "a", wait = { kind = "exponential", mean_ms = 5.0 } }]
 wait = { kind = "exponential", mean_ms = 10.0 }
-resource = [{ class = "b", size = 3, held = { kind = "exponential", mean_ms = 10.0 } }]
+resource = [{ classes = ["b"], size = 3, held = { kind = "exponential", mean_ms = 10.0 } }]
 "#;
     let phase = measure(100, [100, 500], server, "");
     near(phase.classes[0].service.mean_ms(), 5.0);

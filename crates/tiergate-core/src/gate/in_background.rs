@@ -183,7 +183,13 @@ impl<T> Pool<T> {
             if outcome.end == End::TimedOut {
                 background.outlived.add(now, now.since(admitted), slots);
             }
-            return background.law.ended(flow, refused);
+            // Of one that was not answered, it is known that it took longer.
+            let took = match outcome.end {
+                _ if outcome.is_answer() => outcome.first_byte,
+                End::TimedOut | End::Cancelled => Some(now.since(admitted)),
+                _ => None,
+            };
+            return background.law.ended(admitted, flow, took, refused);
         }
         background.foreground_ends(now);
         // Of one that was not answered, it is known that it took longer.

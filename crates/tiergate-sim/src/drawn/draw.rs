@@ -134,7 +134,8 @@ fn serve(scenario: &mut Scenario, origin: &Origin, clients: &[Client]) {
     scenario.server.of = clients.iter().map(of).collect();
     if let (Some((size, held_ms)), Some(last)) = (origin.few, clients.last()) {
         let held = Distribution::Exponential { mean_ms: held_ms * last.size };
-        scenario.server.resource = vec![Resource { class: last.name.to_owned(), size, held }];
+        scenario.server.resource =
+            vec![Resource { classes: vec![last.name.to_owned()], size, held }];
     }
 }
 

@@ -190,7 +190,8 @@ impl<'c> Part<'c> {
         }
         for (place, resource) in server.resource.iter().enumerate() {
             let part = self.part("resource", place);
-            part.class(&resource.class)?;
+            resource.classes.iter().try_for_each(|class| part.class(class))?;
+            part.must("classes", !resource.classes.is_empty(), "must name one or more")?;
             part.must("size", resource.size > 0, "must be 1 or more")?;
         }
         self.must("pushback", server.pushback != Some(0), "must be 1 or more")?;

@@ -135,7 +135,8 @@ impl Server {
             is_pushed_back,
             ..Job::default()
         };
-        let resource = self.shape.resource.iter().position(|it| it.class == class);
+        let needs = |it: &Resource| it.classes.iter().any(|it| it == class);
+        let resource = self.shape.resource.iter().position(needs);
         job_of.resource = resource
             .map(|number| (number, self.shape.resource[number].held.draw(&mut self.rng) * times));
         // Time that was measured somewhere is time at the processor where that is what is scarce.

@@ -174,8 +174,8 @@ pub struct OfClass {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resource {
-    /// The class whose requests need one.
-    pub class: String,
+    /// The classes whose requests need one.
+    pub classes: Vec<String>,
     /// How many there are.
     pub size: u32,
     /// For how long it is needed.

@@ -395,7 +395,7 @@ fn a_scenario_s_mistakes_are_told_at_their_lines() {
         ),
         (
             "workers = 4",
-            "workers = 4\nresource = [{ class = \"look\", size = 0, held = { kind = \"constant\", mean_ms = 1 } }]",
+            "workers = 4\nresource = [{ classes = [\"look\"], size = 0, held = { kind = \"constant\", mean_ms = 1 } }]",
             "server.resource[1].size: must be 1 or more",
         ),
         (

@@ -70,7 +70,7 @@ impl Taken {
         self.sum += other.sum;
     }
 
-    fn mean(self) -> f64 {
+    pub(super) fn mean(self) -> f64 {
         self.sum / f64::from(self.requests.max(1))
     }
 }

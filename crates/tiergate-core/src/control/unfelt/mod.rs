@@ -10,21 +10,26 @@
 //! All requests together say soonest how much they feel. Their mean says little of the few that take far longer because they found all
 //! workers busy, so that these are counted as well. And where a few of them need what the others do not, such as one database, they
 //! would pay for all: each kind (`kind`) is looked at for itself as well, and the bound is no more than what the one tolerates that surely feels most.
+//! Nor is it more than gets more done (`worth`), or than suddenly made requests take far longer (`alarms`).
 //!
 //! Source: the contrast is ours; what it is for is Eggert and Heidemann's background service (§4).
 
+mod alarms;
 mod effect;
 mod kind;
 mod turn;
+mod worth;
 
 use crate::collections::grown;
 use crate::names::LaneId;
 use crate::time::Moment;
+use alarms::Alarms;
 pub use effect::Felt;
 use effect::{CONTRAST_MIN, Effect, Numbers};
 use kind::Kind;
 use std::time::Duration;
 use turn::{Ends, TURNS, Turn};
+use worth::Worth;
 
 /// How much longer the foreground may take because of the background, in ln.
 const TOLERATED: f64 = 0.05;
@@ -33,6 +38,8 @@ const TOLERATED: f64 = 0.05;
 const WAY: Duration = Duration::from_millis(1);
 /// For the alarm, requests of less than so many seconds are all alike.
 const SHORTEST: f64 = 1e-4;
+/// Where it is to be learned whether more get more done, one turn in so many with the background is with half of what it may have.
+const HALF_ONE_IN: u64 = 4;
 /// How many standard errors are left out of the effect of all: what is not known yet holds nobody up. With none, chance alone brought the bound down to
 /// where nothing is learned any more.
 const LIKELY: f64 = 0.5;
@@ -62,10 +69,11 @@ const LEAST: f64 = 0.1;
 const FIRST: f64 = 1.0;
 /// A bound of which less than this part was in use does not grow.
 const USED: f64 = 0.6;
-/// Where so many requests of a turn take as much longer than is usual on average, in ln, or fewer of them so much longer that it is as unlikely, the turn is over at once, and the bound is this part of what they found in progress,
-/// at most.
+/// Where so many requests of a turn take as much longer than is usual on average, in ln, or fewer of them so much longer that it is as unlikely, the turn is over at once.
 const ALARM: (u32, f64) = (24, 1.0);
-const ALARMED: f64 = 0.5;
+/// How slowly it is learned by how much what requests take varies, for the alarm; and it varies by no less, squared.
+const RAW_STEP: f64 = 0.01;
+const RAW_MIN: f64 = 1e-3;
 /// Kinds that fewer than one request in so many is of do not make turns longer.
 const FEW: u32 = 10;
 /// As what a request of the foreground counts that was refused or failed, in ln: it is worse than one that takes twice as long. For the
@@ -94,6 +102,12 @@ pub(crate) struct Unfelt {
     all: Effect,
     /// And of how many of them take far longer.
     tails: Effect,
+    /// And of whether more get more done.
+    worth: Worth,
+    /// By how much what they take varies without [`WAY`], squared.
+    raw_variance: f64,
+    /// And of requests that suddenly take far longer.
+    alarms: Alarms,
     /// Whose requests feel it most, where that is what bounds it.
     felt_most_by: Option<LaneId>,
     /// What requests of the slow kinds take, in ln; `None`: not known yet.
@@ -122,6 +136,9 @@ impl Unfelt {
             kinds: Vec::new(),
             all: Effect::UNKNOWN,
             tails: Effect::UNKNOWN,
+            worth: Worth::UNKNOWN,
+            raw_variance: 1.0,
+            alarms: Alarms::NONE,
             felt_most_by: None,
             slow: None,
             credit_s: 0.0,
@@ -141,9 +158,14 @@ impl Unfelt {
     pub(crate) fn bound(&self) -> u32 {
         match self.present().is_with {
             false => 0,
-            true if self.credit_s >= 0.0 => self.most.ceil() as u32,
-            true => self.most.floor() as u32,
+            true if self.credit_s >= 0.0 => self.allowed().ceil() as u32,
+            true => self.allowed().floor() as u32,
         }
+    }
+
+    /// How many on average while this turn lasts.
+    fn allowed(&self) -> f64 {
+        if self.present().is_half { self.worth.whole(self.most) / 2.0 } else { self.most }
     }
 
     /// How many may be on average, while the background has its turn.
@@ -168,7 +190,7 @@ impl Unfelt {
         self.seen = self.seen.max(now);
         self.present_mut().work += f64::from(running + given_up) * elapsed;
         self.left_over = self.left_over.min(running);
-        let earned_s = (1.0 - f64::from(running - self.left_over) / self.most) * elapsed;
+        let earned_s = (1.0 - f64::from(running - self.left_over) / self.allowed()) * elapsed;
         // What outlasts its turn is no more than might be in progress then.
         let earned_s = if self.present().is_with { earned_s } else { earned_s.min(0.0) };
         self.credit_s = (self.credit_s + earned_s).clamp(-DEBT_MAX_S, CREDIT_MAX_S);
@@ -188,22 +210,35 @@ impl Unfelt {
         }
         self.credit_s = 0.0;
         self.felt_most_by = None;
+        let meanwhile_s = now.since(self.present().began).as_secs_f64();
+        self.alarms.passes(false, meanwhile_s, false);
+        self.worth.begins_anew();
         self.turns = [Turn::NONE; TURNS];
         self.kinds.iter_mut().for_each(Kind::begins_anew);
         self.seen = self.seen.max(now);
         self.begin(now, true);
     }
 
-    /// The lane's requests are none of the foreground's any more: what is known of them says nothing.
+    /// The lane's requests are none of the foreground's any more, but of the background: what is known of them says nothing.
     pub(crate) fn forgets(&mut self, lane: LaneId) {
+        self.worth = Worth::UNKNOWN;
         if let Some(kind) = self.kinds.get_mut(lane.index()) {
             *kind = Kind::default();
         }
         self.felt_most_by = self.felt_most_by.filter(|it| *it != lane);
     }
 
-    /// A background request of a flow has ended; the origin refused it, or failed it, or did not.
-    pub(crate) fn ended(&mut self, flow: u64, refused: bool) {
+    /// A background request of a flow has ended, which began then; the origin answered after so long, or refused it, or failed it.
+    pub(crate) fn ended(
+        &mut self,
+        began: Moment,
+        flow: u64,
+        took: Option<Duration>,
+        refused: bool,
+    ) {
+        if let (Some(turn), Some(took)) = (self.turn_of(began), took) {
+            self.turns[turn].own.note(self.worth.time(took + WAY));
+        }
         self.ends.note(flow, refused);
         if refused && self.ends.count >= ENDS {
             self.settle_refusals();
@@ -243,37 +278,74 @@ impl Unfelt {
         kind.note(turn, x);
         // About what is usual, not about others of the turn: what moves whole turns counts as chance, too.
         self.all.varies(x * x);
-        if let Some(turn) = turn.map(|turn| &mut self.turns[turn]) {
-            turn.raw += raw;
-            turn.taken.note(x);
-            if let Some(square) = turn.tails.note(if x > FAR_LONGER { TAIL } else { 0.0 }) {
-                self.tails.varies(square);
-            }
+        let Some(place) = turn else { return };
+        let turn = &mut self.turns[place];
+        turn.raw += raw;
+        self.raw_variance += RAW_STEP * (raw * raw - self.raw_variance);
+        turn.taken.note(x);
+        if let Some(square) = turn.tails.note(if x > FAR_LONGER { TAIL } else { 0.0 }) {
+            self.tails.varies(square);
         }
-        if self.is_alarmed() {
+        self.raises_alarm(place);
+    }
+
+    /// Where requests of a turn suddenly take far longer, and it is the present one and with the background, it is over at once.
+    fn raises_alarm(&mut self, place: usize) {
+        let turn = self.turns[place];
+        let (longer, deviations) = self.longer(place);
+        let part = f64::from(ALARM.0) / f64::from(turn.requests().max(1));
+        let is_raised = turn.alarm >= Some(turn.is_beside());
+        if is_raised || turn.requests() < REQUESTS_MIN || longer <= ALARM.1 * part.sqrt().max(1.0) {
+            return;
+        }
+        self.turns[place].alarm = Some(turn.is_beside());
+        if self.counts(place) {
+            self.alarms.count(turn.is_beside(), deviations);
+        }
+        if !turn.is_beside() || place + 1 < TURNS {
+            return;
+        }
+        let deviations = if self.left_over > 0 { 0.0 } else { deviations };
+        if let Some(most) = self.alarms.answer(turn.found(), deviations) {
             // Not by the bound: more may be in progress, for as long as that takes, and as many as the bound be harmless.
-            let found = self.present().found();
-            let most = self.most.min(ALARMED * found);
+            let most = self.most.min(most);
             let Felt { each, error } = self.all.felt();
-            if (each + error) * found < TOLERATED {
+            if (each + error) * turn.found() < TOLERATED {
                 // What was known is wrong.
                 self.becomes(most);
             }
             self.most = most.max(LEAST);
-            self.next_turn(self.seen);
         }
+        self.next_turn(self.seen);
     }
 
-    /// Whether what is in progress makes requests so much longer that the turn is over at once: than in the turn before, if hardly anything of it was there, or else than is usual.
-    fn is_alarmed(&self) -> bool {
-        let [.., before, turn] = &self.turns;
-        let is_known = before.requests() >= REQUESTS_MIN && before.found() < 0.5 * turn.found();
-        let usual = if is_known { before.raw() } else { 0.0 };
-        let part = f64::from(ALARM.0) / f64::from(turn.requests().max(1));
-        turn.is_with
-            && turn.found() >= CONTRAST_MIN
-            && turn.requests() >= REQUESTS_MIN
-            && turn.raw() - usual > ALARM.1 * part.sqrt().max(1.0)
+    /// By how much longer requests of a turn take, in ln, than those of the turn before, if hardly anything of the background was there, or else than is usual; and how many standard deviations
+    /// that is.
+    fn longer(&self, place: usize) -> (f64, f64) {
+        let turn = &self.turns[place];
+        let before = place.checked_sub(1).map(|place| &self.turns[place]);
+        let is_known =
+            |it: &&Turn| it.requests() >= REQUESTS_MIN && it.found() < 0.5 * turn.found();
+        let before = before.filter(is_known);
+        let longer = turn.raw() - before.map_or(0.0, Turn::raw);
+        let of = |requests: u32| f64::from(requests.max(1)).recip();
+        let means = of(turn.requests()) + before.map_or(0.0, |it| of(it.requests()));
+        (longer, longer / (turn.variance * means).sqrt())
+    }
+
+    /// Whether a turn says how often alarms are raised: not right after one in which one was, nor without the background if most of that is still there.
+    fn counts(&self, place: usize) -> bool {
+        let turn = &self.turns[place];
+        let Some(before) = place.checked_sub(1).map(|place| &self.turns[place]) else {
+            return false;
+        };
+        let is_gone = turn.found() < CONTRAST_MIN.max(0.5 * before.found());
+        before.alarm.is_none() && (turn.is_beside() || is_gone)
+    }
+
+    /// The turn that a moment is in, if that is remembered.
+    fn turn_of(&self, at: Moment) -> Option<usize> {
+        self.turns.iter().rposition(|turn| turn.began <= at)
     }
 
     fn present(&self) -> &Turn {
@@ -334,11 +406,13 @@ impl Unfelt {
         let is_trickle =
             self.present().requests() < REQUESTS_MIN && lasted >= TURN_LONGEST.as_secs_f64();
         let turn = *self.present();
+        self.alarms.passes(turn.is_beside(), lasted, self.counts(TURNS - 1));
         // Hardly anything of the background was there: that a turn without it says nothing is known before.
         let is_absent = turn.is_with && turn.present() < CONTRAST_MIN;
         let is_with = !turn.is_with || is_trickle || is_absent;
-        if turn.is_with {
+        if turn.is_with && !turn.is_half {
             self.is_unused = !self.is_used(&turn);
+            self.worth.found(turn.present(), !self.is_unused);
         }
         // Where nobody comes, nothing is learned or forgotten.
         let is_empty = is_trickle && turn.came == 0;
@@ -361,14 +435,18 @@ impl Unfelt {
     fn begin(&mut self, now: Moment, is_with: bool) {
         self.turns.rotate_left(1);
         self.kinds.iter_mut().for_each(Kind::begin);
-        self.turns[TURNS - 1] = Turn { is_with, began: now, ..Turn::NONE };
+        self.turns[TURNS - 1] =
+            Turn { is_with, began: now, variance: self.raw_variance.max(RAW_MIN), ..Turn::NONE };
         self.uneven ^= self.uneven << 13;
         self.uneven ^= self.uneven >> 7;
         self.uneven ^= self.uneven << 17;
+        let may_halve = is_with && self.worth.wants_half(self.most);
+        self.present_mut().is_half = may_halve && self.uneven.is_multiple_of(HALF_ONE_IN);
         self.settle_refusals();
         self.ends = Ends::default();
-        let bound = self.bound();
-        self.present_mut().bound = f64::from(bound);
+        let (bound, whole) = (self.allowed(), self.worth.whole(self.most));
+        let turn = self.present_mut();
+        (turn.bound, turn.number) = (bound, bound.min(whole));
     }
 
     /// The oldest pair of turns says how much the background is felt.
@@ -378,6 +456,10 @@ impl Unfelt {
             return;
         }
         let is_used = self.is_used(&with);
+        let is_told = self.worth.is_told_by(with.number, with.present(), is_used);
+        if with.alarm.is_none() && is_told {
+            self.worth.learn(with.number, with.own);
+        }
         if with.requests().min(without.requests()) < REQUESTS_MIN {
             // Beside the background the foreground is hardly answered.
             if without.requests() >= 2 * REQUESTS_MIN && is_used {
@@ -397,7 +479,7 @@ impl Unfelt {
             self.all.learn(numbers, with.taken, without.taken);
             self.tails.learn(numbers, with.tails, without.tails);
             self.kinds.iter_mut().for_each(|kind| kind.learn(numbers));
-            self.settle(is_used);
+            self.settle(is_used && !with.is_half);
         } else if is_used && with.present() >= CONTRAST_MIN {
             self.most = (UNTOLD * self.most).max(LEAST);
         } else {
@@ -410,7 +492,7 @@ impl Unfelt {
         let (wanted, by) = self.wanted();
         let Felt { error, .. } = self.all.felt();
         let known = (TOLERATED / (error * self.most)).min(1.0);
-        let grows = is_used && self.longest_usual() < TURN_LONGEST;
+        let grows = is_used && self.longest_usual() < TURN_LONGEST && !self.worth.seems_in_vain();
         let grows = if grows { 1.0 + (GROWS - 1.0) * known } else { 1.0 };
         self.becomes(wanted.clamp(SHRINKS * self.most, grows * self.most));
         self.felt_most_by = by.filter(|_| wanted <= self.most);
@@ -431,6 +513,7 @@ impl Unfelt {
         let felt = (each - LIKELY * error).max(self.tails.surely());
         let by_all = TOLERATED / felt.max(1e-9);
         let by_all = by_all.min(self.all.unhurt(TOLERATED)).min(self.tails.unhurt(TOLERATED));
+        let by_all = by_all.min(self.worth.most()).min(self.alarms.most());
         let by_kind = |(lane, kind): (usize, &Kind)| {
             let most = TOLERATED / kind.surely_felt().max(1e-9);
             (most.min(kind.unhurt(TOLERATED)), LaneId(lane as u32))

@@ -117,7 +117,7 @@ fn times_that_are_all_equal_and_none_at_all_break_nothing() {
     let felt = law.felt();
     assert!(felt.each.abs() < 0.01 && felt.error.is_finite() && law.most().is_finite());
     law.pass(Moment::from_millis(100_000_000), 0, 0, 1000);
-    (0..20).for_each(|_| law.ended(1, true));
+    (0..20).for_each(|_| law.ended(Moment::ZERO, 1, None, true));
     assert!(law.most() >= LEAST && law.bound() <= 1000);
 }
 
@@ -126,7 +126,11 @@ fn one_client_whose_requests_fail_takes_nothing_from_the_others() {
     let law = |flows: &[(u64, bool)]| {
         let mut law = Unfelt::new(Moment::ZERO);
         law.most = 8.0;
-        flows.iter().cycle().take(40).for_each(|(flow, refused)| law.ended(*flow, *refused));
+        flows
+            .iter()
+            .cycle()
+            .take(40)
+            .for_each(|(flow, refused)| law.ended(Moment::ZERO, *flow, None, *refused));
         law.most()
     };
     assert_eq!(law(&[(1, true), (2, false)]), 8.0, "one of two");
@@ -353,4 +357,36 @@ fn one_quick_request_at_first_does_not_keep_it_away() {
         (LANE, took)
     });
     assert!(law.most() > 0.5, "{}", law.most());
+}
+
+/// The bound after two minutes in which the background's requests each hold one of so many places for 50 ms, first come, first served, and the foreground feels nothing.
+fn most_at(places: usize) -> f64 {
+    let mut law = Unfelt::new(Moment::ZERO);
+    let mut random = fastrand::Rng::with_seed(11);
+    // When each place is free, and of each request in progress when it began and ends.
+    let mut free = vec![0; places];
+    let mut running: Vec<(u64, u64)> = Vec::new();
+    for ms in (0..120_000).step_by(10) {
+        let now = Moment::from_millis(ms);
+        law.pass(now, running.len() as u32, 0, 1000);
+        for (began, ends) in running.extract_if(.., |it| it.1 <= ms) {
+            let took = Duration::from_millis(ends - began);
+            law.ended(Moment::from_millis(began), 1, Some(took), false);
+        }
+        while running.len() < law.bound() as usize {
+            let place = free.iter_mut().min().expect("there are some");
+            *place = ms.max(*place) + 50;
+            running.push((ms, *place));
+        }
+        let took = about(&mut random, 0.0);
+        comes(&mut law, now, running.len() as u32, LANE, took);
+    }
+    law.most()
+}
+
+#[test]
+fn no_more_are_let_in_than_get_more_done() {
+    let most = most_at(4);
+    assert!((2.0..12.0).contains(&most), "{most}");
+    assert!(most_at(1000) > 20.0, "{}", most_at(1000));
 }

@@ -1,6 +1,6 @@
 //! A turn with the background or without it, and how background requests ended in one.
 
-use super::effect::Taken;
+use super::effect::{CONTRAST_MIN, Taken};
 use crate::time::Moment;
 
 /// Where the origin refuses one background request in so many, fewer may be in progress.
@@ -13,14 +13,21 @@ pub(super) const TURNS: usize = 4;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub(super) is_with: bool,
+    /// With half of what the background may have.
+    pub(super) is_half: bool,
     /// [`Moment::NEVER`]: there was none.
     pub(super) began: Moment,
+    /// Whether requests of the foreground suddenly took far longer in it; beside the background, or not.
+    pub(super) alarm: Option<bool>,
     /// Requests of the foreground that came in it and were answered.
     pub(super) taken: Taken,
     /// The same, of how many took far longer than is usual.
     pub(super) tails: Taken,
-    /// The sum of what they took in ln, beside what is usual, without [`super::WAY`].
+    /// Those of the background that began in it and were answered; as what they took in ln.
+    pub(super) own: Taken,
+    /// The sum of what those of the foreground took in ln, beside what is usual, without [`super::WAY`]; and the variance of one of them, as of when the turn began.
     pub(super) raw: f64,
+    pub(super) variance: f64,
     /// Background requests in progress, times seconds.
     pub(super) work: f64,
     /// Requests of the foreground that came, and background requests that they found in progress, in all.
@@ -28,26 +35,38 @@ pub(super) struct Turn {
     pub(super) found: f64,
     /// How long it lasted, once it is over.
     pub(super) lasted: f64,
-    /// How many of them might be.
+    /// How many of them might be, on average.
     pub(super) bound: f64,
+    /// As many as that, or as were usually there where that was fewer.
+    pub(super) number: f64,
 }
 
 impl Turn {
     pub(super) const NONE: Turn = Turn {
         is_with: false,
+        is_half: false,
+        alarm: None,
         began: Moment::NEVER,
         taken: Taken::NOTHING,
         tails: Taken::NOTHING,
+        own: Taken::NOTHING,
         raw: 0.0,
+        variance: 1.0,
         work: 0.0,
         came: 0,
         found: 0.0,
         lasted: 0.0,
         bound: 0.0,
+        number: 0.0,
     };
 
     pub(super) fn requests(&self) -> u32 {
         self.taken.requests
+    }
+
+    /// Whether the background had its turn, and was there.
+    pub(super) fn is_beside(&self) -> bool {
+        self.is_with && self.found() >= CONTRAST_MIN
     }
 
     /// What they took beside what is usual, in ln, on average.
