@@ -24,7 +24,7 @@ const HEARD: f64 = 0.05;
 const MEMORY: f64 = 0.95;
 
 /// Alarms, and the time of turns in which they might have been raised.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Heard {
     alarms: f64,
     seconds: f64,

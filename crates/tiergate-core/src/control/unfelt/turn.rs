@@ -23,7 +23,7 @@ pub(super) struct Turn {
     pub(super) taken: Taken,
     /// The same, of how many took far longer than is usual.
     pub(super) tails: Taken,
-    /// Those of the background that began in it and were answered; as what they took in ln.
+    /// Those of the background that began in it and were answered, and the seconds that they took, as by [`super::worth::Worth::time`].
     pub(super) own: Taken,
     /// The sum of what those of the foreground took in ln, beside what is usual, without [`super::WAY`]; and the variance of one of them, as of when the turn began.
     pub(super) raw: f64,

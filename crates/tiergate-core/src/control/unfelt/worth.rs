@@ -18,6 +18,8 @@ const SEEMS: f64 = 0.25;
 const VARIED: f64 = 0.03;
 /// As far as that is sure, in standard errors.
 const SURELY: f64 = 2.5;
+/// What is known with a larger standard error does not even seem so: where few come, chance would keep the bound from growing for ever.
+const ROUGHLY: f64 = 0.15;
 /// What one turn leaves of what was known, and one with which the bound came down: that says little of fewer.
 const MEMORY: f64 = 0.93;
 const MEMORY_FEWER: f64 = 0.4;
@@ -90,7 +92,7 @@ impl Worth {
 
     /// Whether more seem not to be worth it, though that is not sure.
     pub(super) fn seems_in_vain(&self) -> bool {
-        self.slope().is_some_and(|(slope, _)| slope > WORTH)
+        self.slope().is_some_and(|(slope, error)| slope > WORTH && error < ROUGHLY)
     }
 
     /// As what a request counts that took so long, in seconds.
@@ -210,7 +212,7 @@ mod tests {
 
     #[test]
     fn other_requests_are_no_sign_of_anything() {
-        // Each second hour they ask for what takes a hundred times as long.
+        // For fifty turns they take 20 ms, for the next fifty a hundred times as long.
         let (most, worth) = learned(1000, |_, turn| if turn / 50 % 2 == 0 { 0.02 } else { 2.0 });
         assert!(most > 8.0, "{most} {worth:?}");
     }
