@@ -335,3 +335,29 @@ fn it_is_not_given_up_for_pauses_of_the_origin() {
         assert!(share >= 0.1, "{every_s} {rate}: {share}");
     }
 }
+
+/// A proxy there takes the origin for dead for ten seconds after an answer that was late, as some of the background's are: of the foreground two thirds failed, in turns with the background and without.
+#[test]
+fn what_outlasts_its_turns_makes_it_rest() {
+    let mut plain = scenario(&subjects()[1], 1.0, LimitKind::Adaptive, true);
+    let class = "background".to_owned();
+    let wait = Distribution::Exponential { mean_ms: 600.0 };
+    plain.server = Shape::workers(32, Distribution::Constant { mean_ms: 20.0 });
+    plain.server.of.push(OfClass { class, wait, cpu: Distribution::NONE });
+    (plain.server.late_ms, plain.server.dead_s) = (2_000.0, 10.0);
+    plain.population[0].arrivals = Arrivals::Poisson { rate: Profile::Flat(40.0) };
+    (plain.seconds, plain.cuts_s) = (1_500.0, vec![300.0]);
+    let failed = |users, seed| {
+        let scenario = if users > 0 { with_users(plain.clone(), users) } else { plain.clone() };
+        let phase = run(&scenario, seed).phases.swap_remove(1);
+        let [foreground, .., background] = &phase.classes[..] else { panic!("two classes") };
+        let failed = foreground.failed as f64 / foreground.arrived as f64;
+        (failed, background.good as f64 / phase.seconds())
+    };
+    assert_eq!(failed(0, 1).0, 0.0);
+    let all: Vec<(f64, f64)> = SEEDS.map(|seed| failed(40, seed)).collect();
+    let failed = middle(all.iter().map(|it| it.0).collect());
+    let each_s = middle(all.iter().map(|it| it.1).collect());
+    println!("{failed:.3} failed; {each_s:.2} a second");
+    assert!(failed < 0.25 && each_s > 0.05, "{failed} {each_s}");
+}

@@ -28,4 +28,4 @@ pub(crate) use limits::{Limits, Seat};
 pub use slots::Slots;
 pub use target::{Quantile, ServiceTarget, TargetState};
 pub use unfelt::Felt;
-pub(crate) use unfelt::Unfelt;
+pub(crate) use unfelt::{BoundedBy, Unfelt};

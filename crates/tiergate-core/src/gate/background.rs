@@ -58,8 +58,25 @@ pub struct BackgroundState {
     pub is_quiet: bool,
     /// By how much it makes the foreground's requests longer.
     pub felt: Felt,
-    /// The class whose response times bound it now; `None`: it is those of all together, or something else.
-    pub felt_most_by: Option<ClassId>,
+    /// What keeps it from having more in progress, as far as that is known.
+    pub bounded_by: Option<BackgroundBound>,
+    /// Until when it has nothing while others are there, to show what it makes slower for longer than its turns, or because of what that has shown.
+    pub rests_until: Option<Moment>,
+}
+
+/// What keeps the background from having more requests in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackgroundBound {
+    /// What requests of the foreground take, of all its classes together.
+    ResponseTimes,
+    /// What those of one class take.
+    Class(ClassId),
+    /// More of it would only wait for each other.
+    Throughput,
+    /// With more, requests of the foreground suddenly took far longer.
+    Slowdown,
+    /// With more, they took longer for as long as the background was there, and not only in its turns.
+    LastingEffect,
 }
 
 /// The background of a pool.

@@ -1,8 +1,8 @@
 //! The background in its pool: what it may have as the foreground comes and goes, and what the ends of requests tell of it.
 
-use super::background::{Background, BackgroundState, MOST, SPARE};
+use super::background::{Background, BackgroundBound, BackgroundState, MOST, SPARE};
 use super::pool::Pool;
-use crate::control::Completion;
+use crate::control::{BoundedBy, Completion};
 use crate::names::LaneId;
 use crate::outcome::End;
 use crate::time::Moment;
@@ -24,7 +24,14 @@ impl<T> Pool<T> {
             running: it.running,
             is_quiet: it.is_quiet,
             felt: it.law.felt(),
-            felt_most_by: it.law.felt_most_by().map(|lane| self.lanes.at(lane).class),
+            bounded_by: it.law.bounded_by().map(|by| match by {
+                BoundedBy::All => BackgroundBound::ResponseTimes,
+                BoundedBy::Lane(lane) => BackgroundBound::Class(self.lanes.at(lane).class),
+                BoundedBy::Throughput => BackgroundBound::Throughput,
+                BoundedBy::Alarms => BackgroundBound::Slowdown,
+                BoundedBy::Lasting => BackgroundBound::LastingEffect,
+            }),
+            rests_until: it.law.rests_until().filter(|_| !it.is_quiet),
         })
     }
 

@@ -78,7 +78,7 @@ use crate::stored::Instead;
 use crate::time::Moment;
 use adapting::Adapting;
 pub use adapting::{AdaptationState, Adapts, GuaranteeState, WatchState};
-pub use background::BackgroundState;
+pub use background::{BackgroundBound, BackgroundState};
 pub use effect::Effect;
 use effect::Effects;
 pub use lent::{ClientTime, Lends};

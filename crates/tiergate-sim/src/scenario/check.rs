@@ -197,12 +197,15 @@ impl<'c> Part<'c> {
         self.must("pushback", server.pushback != Some(0), "must be 1 or more")?;
         let numbers = [
             ("late_ms", server.late_ms),
+            ("dead_s", server.dead_s),
             ("contention", server.contention),
             ("coherence", server.coherence),
         ];
         for (key, number) in numbers {
             self.must(key, number >= 0.0, format!("must be 0 or more, got {number}"))?;
         }
+        let is_ever_late = server.dead_s == 0.0 || server.late_ms > 0.0;
+        self.must("dead_s", is_ever_late, "needs late_ms: after which answers it is dead")?;
         let quota = server.quota.is_none_or(|it| it.every_s >= 0.001 && it.cpu_s > 0.0);
         self.must("quota", quota, "must have every_s of 0.001 or more, and cpu_s above 0")?;
         let drift = server.drift.is_none_or(|it| it.sd >= 0.0 && it.over_s > 0.0);

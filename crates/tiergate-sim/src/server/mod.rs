@@ -84,6 +84,8 @@ pub struct Server {
     advanced_at: u64,
     speed: f64,
     steps_done: usize,
+    /// Until when it is taken for dead.
+    dead_until: u64,
 }
 
 impl Server {
@@ -105,6 +107,7 @@ impl Server {
             advanced_at: 0,
             speed: 1.0,
             steps_done: 0,
+            dead_until: 0,
         }
     }
 
@@ -117,7 +120,8 @@ impl Server {
         }
         let present = self.queue.len() as u32 + self.in_progress;
         let is_pushed_back = self.shape.pushback.is_some_and(|most| present >= most);
-        let fails = self.fails(now, FaultKind::Error, class);
+        let is_dead = now < self.dead_until;
+        let fails = self.fails(now, FaultKind::Error, class).or(is_dead.then_some(ERROR_NS));
         if self.jobs.len() <= job as usize {
             self.jobs.resize(job as usize + 1, Job::default());
         }
@@ -270,6 +274,9 @@ impl Server {
         let late_ns = self.shape.late_ms * 1e6;
         let of = &mut self.jobs[job as usize];
         of.is_late = late_ns > 0.0 && (now - of.submitted) as f64 > late_ns;
+        if of.is_late {
+            self.dead_until = now.saturating_add((self.shape.dead_s * 1e9) as u64);
+        }
         let send_ns = of.send_ns as u64;
         if send_ns == 0 || of.fails.is_some() {
             return self.give_worker_back(job, ended);

@@ -39,6 +39,8 @@ pub struct Shape {
     pub pushback: Option<u32>,
     /// Answers that take longer are 504: what stands before the server there has given up. Milliseconds; 0: none.
     pub late_ms: f64,
+    /// For so many seconds after one that took longer, every request gets a 5xx at once: a proxy there takes the server for dead.
+    pub dead_s: f64,
     /// How often and for how long nothing makes progress, as in a garbage collection.
     pub pause: Option<Pause>,
     /// Contention: part of the work that only one request at a time can do (σ of Gunther's law).
@@ -76,6 +78,7 @@ impl Default for Shape {
             resource: Vec::new(),
             pushback: None,
             late_ms: 0.0,
+            dead_s: 0.0,
             pause: None,
             contention: 0.0,
             coherence: 0.0,

@@ -3,7 +3,7 @@
 use super::rates::{ClassRow, ServerRow, View};
 use crate::admin::adaptation::{GuaranteeStatus, SetPointStatus};
 use crate::admin::observed::ObservedClassStatus;
-use crate::admin::status::{ClassStatus, PoolStatus, Quantiles, TargetStatus};
+use crate::admin::status::{BackgroundLimit, ClassStatus, PoolStatus, Quantiles, TargetStatus};
 use crate::link::{LinkCapacity, LinkPart};
 use crate::observe::words::{self, harmless, rate, span};
 use std::fmt::Write;
@@ -124,10 +124,19 @@ pub(super) fn background(view: &View) -> impl Iterator<Item = String> {
     view.reading.status.background.iter().map(|it| {
         let of = if it.pool.is_empty() { String::new() } else { format!("{} ", harmless(&it.pool)) };
         let quiet = if it.quiet { " (nobody else is there)" } else { "" };
-        let by = it.felt_most_by.as_deref();
-        let by = by.map_or(String::new(), |by| format!("; bounded by what {} feels", harmless(by)));
+        let by = it.bounded_by.map_or(String::new(), |by| match (by, &it.felt_most_by) {
+            (BackgroundLimit::ResponseTimes, Some(by)) => {
+                format!("; bounded by what {} feels", harmless(by))
+            }
+            (BackgroundLimit::ResponseTimes, None) => "; bounded by what others feel".to_owned(),
+            (BackgroundLimit::Throughput, _) => "; more would wait for each other".to_owned(),
+            (BackgroundLimit::Slowdown, _) => "; more made others far slower".to_owned(),
+            (BackgroundLimit::LastingEffect, _) => "; more had a lasting effect".to_owned(),
+        });
+        let rests = it.rests_seconds.filter(|_| !it.quiet);
+        let rests = rests.map_or(String::new(), |s| format!(" (rests for {s:.0} s)"));
         format!(
-            "background {of}running {} of {:.1}{quiet}  each makes others {:+.1} % longer, give or take {:.1}{by}",
+            "background {of}running {} of {:.1}{quiet}{rests}  each makes others {:+.1} % longer, give or take {:.1}{by}",
             it.running,
             it.most,
             it.felt * 100.0,
@@ -382,7 +391,7 @@ mod tests {
 
     #[test]
     fn the_background_has_a_line_that_names_whom_it_disturbs() {
-        let line = |felt_most_by: Option<&str>| {
+        let line = |bounded_by, felt_most_by: Option<&str>, rests_seconds| {
             let mut reading = reading(11);
             reading.status.background.push(BackgroundStatus {
                 pool: String::new(),
@@ -391,15 +400,22 @@ mod tests {
                 quiet: false,
                 felt: 0.012,
                 felt_error: 0.004,
+                bounded_by,
                 felt_most_by: felt_most_by.map(str::to_owned),
+                rests_seconds,
             });
             let text = table(&View::new(None, reading));
             text.lines().find(|line| line.starts_with("background ")).expect("a line").to_owned()
         };
         let start =
             "background running 2 of 2.5  each makes others +1.2 % longer, give or take 0.4";
-        assert_eq!(line(None), start);
-        assert_eq!(line(Some("checkout")), format!("{start}; bounded by what checkout feels"));
+        assert_eq!(line(None, None, None), start);
+        let by = Some(BackgroundLimit::ResponseTimes);
+        let felt = line(by, Some("checkout"), None);
+        assert_eq!(felt, format!("{start}; bounded by what checkout feels"));
+        let rests = line(Some(BackgroundLimit::LastingEffect), None, Some(59.7));
+        assert!(rests.contains("2 of 2.5 (rests for 60 s)  each"), "{rests}");
+        assert!(rests.ends_with("; more had a lasting effect"), "{rests}");
     }
 
     #[test]

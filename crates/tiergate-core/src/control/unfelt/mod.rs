@@ -10,13 +10,14 @@
 //! All requests together say soonest how much they feel. Their mean says little of the few that take far longer because they found all
 //! workers busy, so that these are counted as well. And where a few of them need what the others do not, such as one database, they
 //! would pay for all: each kind (`kind`) is looked at for itself as well, and the bound is no more than what the one tolerates that surely feels most.
-//! Nor is it more than gets more done (`worth`), or than suddenly made requests take far longer (`alarms`).
+//! Nor is it more than gets more done (`worth`), than suddenly made requests take far longer (`alarms`), or than makes them longer for as long as the background is there (`rests`).
 //!
 //! Source: the contrast is ours; what it is for is Eggert and Heidemann's background service (§4).
 
 mod alarms;
 mod effect;
 mod kind;
+mod rests;
 mod turn;
 mod worth;
 
@@ -27,8 +28,9 @@ use alarms::Alarms;
 pub use effect::Felt;
 use effect::{CONTRAST_MIN, Effect, Numbers};
 use kind::Kind;
+use rests::Rests;
 use std::time::Duration;
-use turn::{Ends, TURNS, Turn};
+use turn::{Ends, REQUESTS_MIN, TURNS, Turn, Turns};
 use worth::Worth;
 
 /// How much longer the foreground may take because of the background, in ln.
@@ -55,8 +57,6 @@ const WITH_UNUSED: u32 = 15;
 const TURN_MIN: Duration = Duration::from_millis(20);
 const TURN_MAX: Duration = Duration::from_secs(5);
 const TURN_LONGEST: Duration = Duration::from_secs(60);
-/// Fewer requests in a turn say nothing.
-const REQUESTS_MIN: u32 = 6;
 /// Where more than this part of them is still there without, on average, turns get twice as long, where less than that half.
 const OUTLASTS: (f64, f64) = (0.6, 0.3);
 /// What is left of the bound after a pair that it was used in and that told nothing.
@@ -90,12 +90,26 @@ const ENDS: u32 = 8;
 const CREDIT_MAX_S: f64 = 1.0;
 const DEBT_MAX_S: f64 = 600.0;
 
+/// What keeps the bound from growing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BoundedBy {
+    /// What requests of the foreground take, all together.
+    All,
+    /// What those of a lane take.
+    Lane(LaneId),
+    /// More do not get more done.
+    Throughput,
+    /// Requests suddenly took far longer.
+    Alarms,
+    /// They take longer also in turns without the background, for as long as it is there.
+    Lasting,
+}
+
 /// The bound of the background's requests in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Unfelt {
     most: f64,
-    /// The last turns, the oldest first; the last is the present one.
-    turns: [Turn; TURNS],
+    turns: Turns,
     /// By lane.
     kinds: Vec<Kind>,
     /// What is known of all together.
@@ -108,8 +122,9 @@ pub(crate) struct Unfelt {
     raw_variance: f64,
     /// And of requests that suddenly take far longer.
     alarms: Alarms,
-    /// Whose requests feel it most, where that is what bounds it.
-    felt_most_by: Option<LaneId>,
+    /// And of what outlasts turns.
+    rests: Rests,
+    bounded_by: Option<BoundedBy>,
     /// What requests of the slow kinds take, in ln; `None`: not known yet.
     slow: Option<f64>,
     /// For how long the background may still have as many as the bound in progress, beyond that, or is to have none because it had more.
@@ -132,14 +147,15 @@ impl Unfelt {
     pub(crate) fn new(now: Moment) -> Self {
         let mut law = Unfelt {
             most: FIRST,
-            turns: [Turn::NONE; TURNS],
+            turns: Turns::NONE,
             kinds: Vec::new(),
             all: Effect::UNKNOWN,
             tails: Effect::UNKNOWN,
             worth: Worth::UNKNOWN,
             raw_variance: 1.0,
             alarms: Alarms::NONE,
-            felt_most_by: None,
+            rests: Rests::none(),
+            bounded_by: None,
             slow: None,
             credit_s: 0.0,
             running: 0,
@@ -156,7 +172,7 @@ impl Unfelt {
 
     /// How many background requests may be in progress now.
     pub(crate) fn bound(&self) -> u32 {
-        match self.present().is_with {
+        match self.turns.present().is_with {
             false => 0,
             true if self.credit_s >= 0.0 => self.allowed().ceil() as u32,
             true => self.allowed().floor() as u32,
@@ -165,7 +181,7 @@ impl Unfelt {
 
     /// How many on average while this turn lasts.
     fn allowed(&self) -> f64 {
-        if self.present().is_half { self.worth.whole(self.most) / 2.0 } else { self.most }
+        if self.turns.present().is_half { self.worth.whole(self.most) / 2.0 } else { self.most }
     }
 
     /// How many may be on average, while the background has its turn.
@@ -178,9 +194,14 @@ impl Unfelt {
         self.all.felt()
     }
 
-    /// The lane whose requests bound it now; `None`: it is all together, or something else.
-    pub(crate) fn felt_most_by(&self) -> Option<LaneId> {
-        self.felt_most_by
+    /// What keeps the bound from growing now, if anything is known that does.
+    pub(crate) fn bounded_by(&self) -> Option<BoundedBy> {
+        if self.rests.is_held() { Some(BoundedBy::Lasting) } else { self.bounded_by }
+    }
+
+    /// Until when the background has nothing, to show what outlasts turns, or because of what that has shown.
+    pub(crate) fn rests_until(&self) -> Option<Moment> {
+        self.rests.until()
     }
 
     /// Time passes in which so many background requests are in progress, up to `slots` of which could be, and so many more may be that were given up; a turn that has
@@ -188,15 +209,21 @@ impl Unfelt {
     pub(crate) fn pass(&mut self, now: Moment, running: u32, given_up: u32, slots: u32) {
         let elapsed = now.since(self.seen).as_secs_f64();
         self.seen = self.seen.max(now);
-        self.present_mut().work += f64::from(running + given_up) * elapsed;
+        self.turns.present_mut().work += f64::from(running + given_up) * elapsed;
         self.left_over = self.left_over.min(running);
         let earned_s = (1.0 - f64::from(running - self.left_over) / self.allowed()) * elapsed;
         // What outlasts its turn is no more than might be in progress then.
-        let earned_s = if self.present().is_with { earned_s } else { earned_s.min(0.0) };
+        let earned_s = if self.turns.present().is_with { earned_s } else { earned_s.min(0.0) };
         self.credit_s = (self.credit_s + earned_s).clamp(-DEBT_MAX_S, CREDIT_MAX_S);
         self.running = running + given_up;
         self.most = self.most.min(f64::from(slots.max(1)));
-        if now >= self.turn_ends() {
+        let was_resting = self.rests.until().is_some();
+        self.rests.pass(now, elapsed, running);
+        let is_rested = was_resting && self.rests.until().is_none();
+        if is_rested || now >= self.turn_ends() {
+            if self.rests.most() < self.most {
+                self.becomes(self.rests.most());
+            }
             self.next_turn(now);
         }
     }
@@ -209,23 +236,25 @@ impl Unfelt {
             self.most = self.most.max(f64::from(running).min(self.wanted().0));
         }
         self.credit_s = 0.0;
-        self.felt_most_by = None;
-        let meanwhile_s = now.since(self.present().began).as_secs_f64();
+        self.bounded_by = None;
+        let meanwhile_s = now.since(self.turns.present().began).as_secs_f64();
         self.alarms.passes(false, meanwhile_s, false);
         self.worth.begins_anew();
-        self.turns = [Turn::NONE; TURNS];
+        self.rests.begins_anew();
+        self.turns = Turns::NONE;
         self.kinds.iter_mut().for_each(Kind::begins_anew);
         self.seen = self.seen.max(now);
-        self.begin(now, true);
+        self.begin(now, self.rests.until().is_none());
     }
 
     /// The lane's requests are none of the foreground's any more, but of the background: what is known of them says nothing.
     pub(crate) fn forgets(&mut self, lane: LaneId) {
         self.worth = Worth::UNKNOWN;
+        self.rests.forgets(lane);
         if let Some(kind) = self.kinds.get_mut(lane.index()) {
             *kind = Kind::default();
         }
-        self.felt_most_by = self.felt_most_by.filter(|it| *it != lane);
+        self.bounded_by = self.bounded_by.filter(|it| *it != BoundedBy::Lane(lane));
     }
 
     /// A background request of a flow has ended, which began then; the origin answered after so long, or refused it, or failed it.
@@ -236,8 +265,8 @@ impl Unfelt {
         took: Option<Duration>,
         refused: bool,
     ) {
-        if let (Some(turn), Some(took)) = (self.turn_of(began), took) {
-            self.turns[turn].own.note(self.worth.time(took + WAY));
+        if let (Some(turn), Some(took)) = (self.turns.of(began), took) {
+            self.turns.at_mut(turn).own.note(self.worth.time(took + WAY));
         }
         self.ends.note(flow, refused);
         if refused && self.ends.count >= ENDS {
@@ -256,7 +285,7 @@ impl Unfelt {
     /// A request of the foreground comes.
     pub(crate) fn came(&mut self) {
         let running = f64::from(self.running);
-        let turn = self.present_mut();
+        let turn = self.turns.present_mut();
         turn.found += running;
         turn.came += 1;
     }
@@ -264,22 +293,29 @@ impl Unfelt {
     /// A request of the foreground that came then was answered; `took`: from its arrival to the first byte. `None`: it was refused or
     /// failed, which is as bad as if it had taken much longer.
     pub(crate) fn answered(&mut self, arrived: Moment, lane: LaneId, took: Option<Duration>) {
+        let turn = self.turns.of(arrived);
         let kind = grown(&mut self.kinds, lane.index());
+        let mut rests = |ln| self.rests.answered(self.seen, arrived, lane, ln);
         let (x, raw) = match took {
-            None => (UNANSWERED, UNANSWERED_ALARM),
+            None => {
+                if let Some(usual) = kind.usual {
+                    rests(usual + UNANSWERED);
+                }
+                (UNANSWERED, UNANSWERED_ALARM)
+            }
             Some(took) => {
                 let ln = (took + WAY).as_secs_f64().ln();
                 let x = kind.answered(ln);
+                rests(ln);
                 let without = |ln: f64| (ln.exp() - WAY.as_secs_f64()).max(SHORTEST);
                 (x, (without(ln) / without(ln - x)).ln())
             }
         };
-        let turn = self.turns.iter().rposition(|turn| turn.began <= arrived);
         kind.note(turn, x);
         // About what is usual, not about others of the turn: what moves whole turns counts as chance, too.
         self.all.varies(x * x);
         let Some(place) = turn else { return };
-        let turn = &mut self.turns[place];
+        let turn = self.turns.at_mut(place);
         turn.raw += raw;
         self.raw_variance += RAW_STEP * (raw * raw - self.raw_variance);
         turn.taken.note(x);
@@ -291,15 +327,15 @@ impl Unfelt {
 
     /// Where requests of a turn suddenly take far longer, and it is the present one and with the background, it is over at once.
     fn raises_alarm(&mut self, place: usize) {
-        let turn = self.turns[place];
-        let (longer, deviations) = self.longer(place);
+        let turn = *self.turns.at(place);
+        let (longer, deviations) = self.turns.longer(place);
         let part = f64::from(ALARM.0) / f64::from(turn.requests().max(1));
         let is_raised = turn.alarm >= Some(turn.is_beside());
         if is_raised || turn.requests() < REQUESTS_MIN || longer <= ALARM.1 * part.sqrt().max(1.0) {
             return;
         }
-        self.turns[place].alarm = Some(turn.is_beside());
-        if self.counts(place) {
+        self.turns.at_mut(place).alarm = Some(turn.is_beside());
+        if self.turns.counts(place) {
             self.alarms.count(turn.is_beside(), deviations);
         }
         if !turn.is_beside() || place + 1 < TURNS {
@@ -319,46 +355,12 @@ impl Unfelt {
         self.next_turn(self.seen);
     }
 
-    /// By how much longer requests of a turn take, in ln, than those of the turn before, if hardly anything of the background was there, or else than is usual; and how many standard deviations
-    /// that is.
-    fn longer(&self, place: usize) -> (f64, f64) {
-        let turn = &self.turns[place];
-        let before = place.checked_sub(1).map(|place| &self.turns[place]);
-        let is_known =
-            |it: &&Turn| it.requests() >= REQUESTS_MIN && it.found() < 0.5 * turn.found();
-        let before = before.filter(is_known);
-        let longer = turn.raw() - before.map_or(0.0, Turn::raw);
-        let of = |requests: u32| f64::from(requests.max(1)).recip();
-        let means = of(turn.requests()) + before.map_or(0.0, |it| of(it.requests()));
-        (longer, longer / (turn.variance * means).sqrt())
-    }
-
-    /// Whether a turn says how often alarms are raised: not right after one in which one was, nor without the background if most of that is still there.
-    fn counts(&self, place: usize) -> bool {
-        let turn = &self.turns[place];
-        let Some(before) = place.checked_sub(1).map(|place| &self.turns[place]) else {
-            return false;
-        };
-        let is_gone = turn.found() < CONTRAST_MIN.max(0.5 * before.found());
-        before.alarm.is_none() && (turn.is_beside() || is_gone)
-    }
-
-    /// The turn that a moment is in, if that is remembered.
-    fn turn_of(&self, at: Moment) -> Option<usize> {
-        self.turns.iter().rposition(|turn| turn.began <= at)
-    }
-
-    fn present(&self) -> &Turn {
-        &self.turns[TURNS - 1]
-    }
-
-    fn present_mut(&mut self) -> &mut Turn {
-        &mut self.turns[TURNS - 1]
-    }
-
     /// When the present turn is over if no request of the foreground comes.
     pub(crate) fn turn_ends(&self) -> Moment {
-        let turn = self.present();
+        if let Some(until) = self.rests.until() {
+            return until;
+        }
+        let turn = self.turns.present();
         let times = if turn.is_with { self.times() } else { 1 };
         let usual = self.longest_usual().clamp(TURN_MIN, TURN_LONGEST);
         let longest = TURN_MAX.mul_f64(self.stretch).max(usual).min(TURN_LONGEST);
@@ -400,16 +402,21 @@ impl Unfelt {
     }
 
     fn next_turn(&mut self, now: Moment) {
-        let lasted = now.since(self.present().began).as_secs_f64();
-        self.present_mut().lasted = lasted;
+        let lasted = now.since(self.turns.present().began).as_secs_f64();
+        self.turns.present_mut().lasted = lasted;
         // Where hardly anybody comes, there is nothing to compare.
         let is_trickle =
-            self.present().requests() < REQUESTS_MIN && lasted >= TURN_LONGEST.as_secs_f64();
-        let turn = *self.present();
-        self.alarms.passes(turn.is_beside(), lasted, self.counts(TURNS - 1));
+            self.turns.present().requests() < REQUESTS_MIN && lasted >= TURN_LONGEST.as_secs_f64();
+        let turn = *self.turns.present();
+        // While it rests, nothing is tried.
+        let tried_s = if turn.is_rest { 0.0 } else { lasted };
+        self.alarms.passes(turn.is_beside(), tried_s, self.turns.counts(TURNS - 1));
         // Hardly anything of the background was there: that a turn without it says nothing is known before.
         let is_absent = turn.is_with && turn.present() < CONTRAST_MIN;
         let is_with = !turn.is_with || is_trickle || is_absent;
+        if !is_with {
+            self.rests.begins(now);
+        }
         if turn.is_with && !turn.is_half {
             self.is_unused = !self.is_used(&turn);
             self.worth.found(turn.present(), !self.is_unused);
@@ -433,25 +440,25 @@ impl Unfelt {
     }
 
     fn begin(&mut self, now: Moment, is_with: bool) {
-        self.turns.rotate_left(1);
+        let variance = self.raw_variance.max(RAW_MIN);
+        let is_rest = self.rests.until().is_some();
+        self.turns.begin(Turn { is_with, is_rest, began: now, variance, ..Turn::NONE });
         self.kinds.iter_mut().for_each(Kind::begin);
-        self.turns[TURNS - 1] =
-            Turn { is_with, began: now, variance: self.raw_variance.max(RAW_MIN), ..Turn::NONE };
         self.uneven ^= self.uneven << 13;
         self.uneven ^= self.uneven >> 7;
         self.uneven ^= self.uneven << 17;
         let may_halve = is_with && self.worth.wants_half(self.most);
-        self.present_mut().is_half = may_halve && self.uneven.is_multiple_of(HALF_ONE_IN);
+        self.turns.present_mut().is_half = may_halve && self.uneven.is_multiple_of(HALF_ONE_IN);
         self.settle_refusals();
         self.ends = Ends::default();
         let (bound, whole) = (self.allowed(), self.worth.whole(self.most));
-        let turn = self.present_mut();
+        let turn = self.turns.present_mut();
         (turn.bound, turn.number) = (bound, bound.min(whole));
     }
 
     /// The oldest pair of turns says how much the background is felt.
     fn compare(&mut self) {
-        let [with, without] = [self.turns[0], self.turns[1]];
+        let [with, without] = self.turns.oldest();
         if !with.is_with || without.is_with {
             return;
         }
@@ -471,7 +478,7 @@ impl Unfelt {
         let still_there = without.present() / with.present().max(1e-9);
         if with.present() >= CONTRAST_MIN && still_there > OUTLASTS.0 {
             self.stretch = (2.0 * self.stretch).min(TURN_LONGEST.div_duration_f64(TURN_MIN));
-        } else if still_there < OUTLASTS.1 {
+        } else if still_there < OUTLASTS.1 && !without.is_rest {
             self.stretch = (self.stretch / 2.0).max(1.0);
         }
         if contrast >= CONTRAST_MIN {
@@ -492,10 +499,12 @@ impl Unfelt {
         let (wanted, by) = self.wanted();
         let Felt { error, .. } = self.all.felt();
         let known = (TOLERATED / (error * self.most)).min(1.0);
-        let grows = is_used && self.longest_usual() < TURN_LONGEST && !self.worth.seems_in_vain();
+        let is_in_vain = self.worth.seems_in_vain();
+        let grows = is_used && self.longest_usual() < TURN_LONGEST && !is_in_vain;
         let grows = if grows { 1.0 + (GROWS - 1.0) * known } else { 1.0 };
         self.becomes(wanted.clamp(SHRINKS * self.most, grows * self.most));
-        self.felt_most_by = by.filter(|_| wanted <= self.most);
+        let by = if wanted <= self.most { Some(by) } else { None };
+        self.bounded_by = by.or(is_in_vain.then_some(BoundedBy::Throughput));
     }
 
     /// The bound is another one, and of far fewer, what is known of many says little. O(kinds).
@@ -507,20 +516,25 @@ impl Unfelt {
         self.kinds.iter_mut().for_each(|kind| kind.forgets_far(ratio, each));
     }
 
-    /// The bound by what is known, however far it is; and the lane whose requests want it so low, if it is not all together. O(kinds).
-    fn wanted(&self) -> (f64, Option<LaneId>) {
+    /// The bound by what is known, however far it is, and what makes it so low. O(kinds).
+    fn wanted(&self) -> (f64, BoundedBy) {
         let Felt { each, error } = self.all.felt();
         let felt = (each - LIKELY * error).max(self.tails.surely());
         let by_all = TOLERATED / felt.max(1e-9);
         let by_all = by_all.min(self.all.unhurt(TOLERATED)).min(self.tails.unhurt(TOLERATED));
-        let by_all = by_all.min(self.worth.most()).min(self.alarms.most());
         let by_kind = |(lane, kind): (usize, &Kind)| {
             let most = TOLERATED / kind.surely_felt().max(1e-9);
-            (most.min(kind.unhurt(TOLERATED)), LaneId(lane as u32))
+            (most.min(kind.unhurt(TOLERATED)), BoundedBy::Lane(LaneId(lane as u32)))
         };
         let by_kinds = self.kinds.iter().enumerate().map(by_kind);
-        let least = by_kinds.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|least| least.0 < by_all);
-        least.map_or((by_all, None), |(most, lane)| (most, Some(lane)))
+        let others = [
+            (self.worth.most(), BoundedBy::Throughput),
+            (self.alarms.most(), BoundedBy::Alarms),
+            (self.rests.most(), BoundedBy::Lasting),
+        ];
+        let all = (by_all, BoundedBy::All);
+        let lower = |a: (f64, BoundedBy), b: (f64, BoundedBy)| if b.0 < a.0 { b } else { a };
+        others.into_iter().chain(by_kinds).fold(all, lower)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A turn with the background or without it, and how background requests ended in one.
+//! Turns with the background and without it, and how background requests ended in one.
 
 use super::effect::{CONTRAST_MIN, Taken};
 use crate::time::Moment;
@@ -9,12 +9,17 @@ const REFUSED: u32 = 10;
 /// Turns that are remembered, two pairs: requests that take longer do not count.
 pub(super) const TURNS: usize = 4;
 
+/// Fewer requests in a turn say nothing.
+pub(super) const REQUESTS_MIN: u32 = 6;
+
 /// One turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub(super) is_with: bool,
     /// With half of what the background may have.
     pub(super) is_half: bool,
+    /// Without it for longer than that takes ([`super::rests`]).
+    pub(super) is_rest: bool,
     /// [`Moment::NEVER`]: there was none.
     pub(super) began: Moment,
     /// Whether requests of the foreground suddenly took far longer in it; beside the background, or not.
@@ -45,6 +50,7 @@ impl Turn {
     pub(super) const NONE: Turn = Turn {
         is_with: false,
         is_half: false,
+        is_rest: false,
         alarm: None,
         began: Moment::NEVER,
         taken: Taken::NOTHING,
@@ -82,6 +88,71 @@ impl Turn {
     /// Background requests in progress, on average over time.
     pub(super) fn present(&self) -> f64 {
         self.work / self.lasted.max(1e-9)
+    }
+}
+
+/// The last turns, the oldest first; the last is the present one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turns([Turn; TURNS]);
+
+impl Turns {
+    pub(super) const NONE: Turns = Turns([Turn::NONE; TURNS]);
+
+    /// The one that a moment is in, if that is remembered.
+    pub(super) fn of(&self, at: Moment) -> Option<usize> {
+        self.0.iter().rposition(|turn| turn.began <= at)
+    }
+
+    pub(super) fn at(&self, place: usize) -> &Turn {
+        &self.0[place]
+    }
+
+    pub(super) fn at_mut(&mut self, place: usize) -> &mut Turn {
+        &mut self.0[place]
+    }
+
+    pub(super) fn present(&self) -> &Turn {
+        &self.0[TURNS - 1]
+    }
+
+    pub(super) fn present_mut(&mut self) -> &mut Turn {
+        &mut self.0[TURNS - 1]
+    }
+
+    /// The oldest two.
+    pub(super) fn oldest(&self) -> [Turn; 2] {
+        [self.0[0], self.0[1]]
+    }
+
+    pub(super) fn begin(&mut self, turn: Turn) {
+        self.0.rotate_left(1);
+        self.0[TURNS - 1] = turn;
+    }
+
+    fn before(&self, place: usize) -> Option<&Turn> {
+        place.checked_sub(1).map(|place| &self.0[place])
+    }
+
+    /// By how much longer requests of a turn take, in ln, than those of the turn before, if hardly anything of the background was there, or else than is usual; and how many standard deviations
+    /// that is.
+    pub(super) fn longer(&self, place: usize) -> (f64, f64) {
+        let turn = self.at(place);
+        let is_known =
+            |it: &&Turn| it.requests() >= REQUESTS_MIN && it.found() < 0.5 * turn.found();
+        let before = self.before(place).filter(is_known);
+        let longer = turn.raw() - before.map_or(0.0, Turn::raw);
+        let of = |requests: u32| f64::from(requests.max(1)).recip();
+        let means = of(turn.requests()) + before.map_or(0.0, |it| of(it.requests()));
+        (longer, longer / (turn.variance * means).sqrt())
+    }
+
+    /// Whether a turn says how often alarms are raised: not right after one in which one was, nor without the background if most of that is still there, nor a rest, in which more than
+    /// one would be.
+    pub(super) fn counts(&self, place: usize) -> bool {
+        let turn = self.at(place);
+        let Some(before) = self.before(place) else { return false };
+        let is_gone = turn.found() < CONTRAST_MIN.max(0.5 * before.found());
+        before.alarm.is_none() && !turn.is_rest && (turn.is_beside() || is_gone)
     }
 }
 

@@ -138,9 +138,29 @@ pub struct BackgroundStatus {
     pub felt: f64,
     /// See `felt`.
     pub felt_error: f64,
+    /// What keeps them from having more in progress; absent: nothing that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounded_by: Option<BackgroundLimit>,
     /// The class whose response times bound them now; absent: it is those of all classes together, or something else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub felt_most_by: Option<String>,
+    /// For how many seconds more they have nothing while others come; absent: they do not rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rests_seconds: Option<f64>,
+}
+
+/// What keeps background requests from having more in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackgroundLimit {
+    /// What other requests take, while some of them are in progress.
+    ResponseTimes,
+    /// More would only wait for each other.
+    Throughput,
+    /// With more, others suddenly took far longer.
+    Slowdown,
+    /// With more, others took longer for as long as there was a background at all.
+    LastingEffect,
 }
 
 /// A resource that only some requests need.

@@ -1,8 +1,9 @@
 //! Reads the state from the parts that know it.
 
 use super::{
-    BackgroundStatus, ClassStatus, Clients, ConfigStatus, ControlStatus, LimitStatus, LogStatus,
-    PolicerStatus, PoolStatus, ResourceStatus, Spread, Status, TargetStatus,
+    BackgroundLimit, BackgroundStatus, ClassStatus, Clients, ConfigStatus, ControlStatus,
+    LimitStatus, LogStatus, PolicerStatus, PoolStatus, ResourceStatus, Spread, Status,
+    TargetStatus,
 };
 use crate::admin::context::{ConfigInForce, Context, unready};
 use crate::admin::last_change::last_change;
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 use tiergate_core::admit::policer::PolicerState;
-use tiergate_core::gate::{BackgroundState, ClassState, SteerState};
+use tiergate_core::gate::{BackgroundBound, BackgroundState, ClassState, SteerState};
 use tiergate_core::histogram::Histogram;
 use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
@@ -111,7 +112,12 @@ fn pool_status(
 /// The background of each pool that has one.
 fn backgrounds(snapshot: &Snapshot) -> impl Iterator<Item = BackgroundStatus> + '_ {
     let of_pool = |pool: &PoolSnapshot| {
-        let BackgroundState { most, running, is_quiet, felt, felt_most_by } = pool.background?;
+        let state = pool.background?;
+        let BackgroundState { most, running, is_quiet, felt, bounded_by, rests_until } = state;
+        let felt_most_by = match bounded_by {
+            Some(BackgroundBound::Class(id)) => pool.classes.iter().find(|it| it.id == id),
+            _ => None,
+        };
         Some(BackgroundStatus {
             pool: pool.name.clone(),
             most,
@@ -119,9 +125,16 @@ fn backgrounds(snapshot: &Snapshot) -> impl Iterator<Item = BackgroundStatus> + 
             quiet: is_quiet,
             felt: felt.each.exp_m1(),
             felt_error: felt.error,
-            felt_most_by: felt_most_by
-                .and_then(|id| pool.classes.iter().find(|it| it.id == id))
-                .map(|it| it.class.name.clone()),
+            bounded_by: bounded_by.map(|it| match it {
+                BackgroundBound::ResponseTimes | BackgroundBound::Class(_) => {
+                    BackgroundLimit::ResponseTimes
+                }
+                BackgroundBound::Throughput => BackgroundLimit::Throughput,
+                BackgroundBound::Slowdown => BackgroundLimit::Slowdown,
+                BackgroundBound::LastingEffect => BackgroundLimit::LastingEffect,
+            }),
+            felt_most_by: felt_most_by.map(|it| it.class.name.clone()),
+            rests_seconds: rests_until.map(|until| until.since(snapshot.at).as_secs_f64()),
         })
     };
     snapshot.pools().filter_map(of_pool)
