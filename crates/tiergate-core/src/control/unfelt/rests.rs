@@ -40,12 +40,12 @@ const VARIANCE_MIN: f64 = 0.01;
 /// Of as many as were in progress with an effect, so much may be afterwards, and this at least.
 const FEWER: f64 = 0.3;
 const FEWEST: f64 = 0.1;
-/// So many times as many after each rest that shows none. Where about as many have an effect again (within a factor of this), it is the square root of that each time, so many times at least.
+/// Each rest that shows none lets in so many times as many.
 const MORE: f64 = 2.0;
-const MORE_MIN: f64 = 1.2;
-/// And again by so much more after each that shows none.
-const SOONER: f64 = 1.07;
+/// Where about as many have an effect again, within this factor, it is the square root of that each time, so much at least; and again by so much more after each rest that shows none.
 const AS_MANY: f64 = 1.6;
+const MORE_MIN: f64 = 1.2;
+const SOONER: f64 = 1.07;
 /// Where less than this part of what may be is in progress, it is something else that bounds it.
 const UNUSED: f64 = 0.5;
 /// For so many seconds more the background rests where fewer have an effect, too, for twice as long each time, up to so many.
@@ -259,6 +259,8 @@ impl Rests {
         let was_suspected = std::mem::take(&mut self.is_suspected);
         self.apart_s *= 2.0;
         match if is_gone { self.found() } else { Found::Unknown } {
+            // Hardly any of the background was there before either.
+            Found::Longer { .. } if present < CONTRAST_MIN => {}
             Found::Longer { is_far } => {
                 self.apart_s = AGAIN_S;
                 if is_far || was_suspected {
