@@ -574,6 +574,26 @@ fn a_slow_client_of_it_ends_once_others_of_it_wait() {
     }
 }
 
+/// Nobody could begin in its place.
+#[test]
+fn a_slow_client_of_it_is_not_ended_for_others_that_wait_for_the_end_of_a_rest() {
+    let mut gate = gate(Slots::Adaptive(Bounds { slots_start: 4, ..Bounds::default() }));
+    busy_for(&mut gate, 1000, 900);
+    let mut slow = admitted(arrive(&mut gate, at(1900), BATCH));
+    let mut now = 1900;
+    while background(&gate).rests_until.is_none() {
+        busy_for(&mut gate, now, 100);
+        now += 100;
+        assert!(now < 600_000, "it never rests");
+    }
+    gate.slows(at(now), &mut slow, ());
+    let _next = queued(arrive(&mut gate, at(now), BATCH));
+    busy_for(&mut gate, now, 15_000);
+    assert!(background(&gate).rests_until.is_some() && !gate.is_to_end(&slow));
+    busy_for(&mut gate, now + 15_000, 60_000);
+    assert!(gate.is_to_end(&slow), "it is over");
+}
+
 /// What a slow client held is no work that the others of the background have to pay for by waiting.
 #[test]
 fn others_of_it_are_served_soon_after_a_slow_client_is_gone() {

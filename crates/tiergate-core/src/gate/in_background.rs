@@ -24,7 +24,7 @@ impl<T> Pool<T> {
             running: it.running,
             is_quiet: it.is_quiet,
             felt: it.law.felt(),
-            bounded_by: it.law.bounded_by().map(|by| match by {
+            bounded_by: it.law.bounded_by().filter(|_| !it.is_quiet).map(|by| match by {
                 BoundedBy::All => BackgroundBound::ResponseTimes,
                 BoundedBy::Lane(lane) => BackgroundBound::Class(self.lanes.at(lane).class),
                 BoundedBy::Throughput => BackgroundBound::Throughput,

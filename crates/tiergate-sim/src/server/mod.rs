@@ -41,6 +41,8 @@ struct Job {
     /// The resource that it holds.
     holds: Option<usize>,
     is_pushed_back: bool,
+    /// It came while the server was taken for dead.
+    is_dead: bool,
     wait_ns: f64,
     cpu_ns: f64,
     /// For how long its client takes the answer.
@@ -121,7 +123,7 @@ impl Server {
         let present = self.queue.len() as u32 + self.in_progress;
         let is_pushed_back = self.shape.pushback.is_some_and(|most| present >= most);
         let is_dead = now < self.dead_until;
-        let fails = self.fails(now, FaultKind::Error, class).or(is_dead.then_some(ERROR_NS));
+        let fails = self.fails(now, FaultKind::Error, class);
         if self.jobs.len() <= job as usize {
             self.jobs.resize(job as usize + 1, Job::default());
         }
@@ -137,6 +139,7 @@ impl Server {
             send_ns: self.shape.send.draw(&mut self.rng),
             fails,
             is_pushed_back,
+            is_dead,
             ..Job::default()
         };
         let needs = |it: &Resource| it.classes.iter().any(|it| it == class);
@@ -150,7 +153,7 @@ impl Server {
             None => job_of.wait_ns += more,
         }
         self.jobs[job as usize] = job_of;
-        if is_pushed_back {
+        if is_pushed_back || is_dead {
             self.jobs[job as usize].began = Some(now);
             self.waits.push(Reverse((now + ERROR_NS, job)));
             return true;
@@ -225,6 +228,10 @@ impl Server {
         let of = &mut self.jobs[job as usize];
         if of.is_pushed_back {
             ended.push((job, Ended::Pushback));
+            return;
+        }
+        if of.is_dead {
+            ended.push((job, Ended::Error));
             return;
         }
         if of.answered.is_some() {

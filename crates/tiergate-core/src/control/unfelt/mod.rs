@@ -237,8 +237,9 @@ impl Unfelt {
         }
         self.credit_s = 0.0;
         self.bounded_by = None;
-        let meanwhile_s = now.since(self.turns.present().began).as_secs_f64();
-        self.alarms.passes(false, meanwhile_s, false);
+        let turn = self.turns.present();
+        let tried_s = if turn.is_rest { 0.0 } else { now.since(turn.began).as_secs_f64() };
+        self.alarms.passes(false, tried_s, false);
         self.worth.begins_anew();
         self.rests.begins_anew();
         self.turns = Turns::NONE;

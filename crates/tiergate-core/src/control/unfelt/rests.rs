@@ -31,7 +31,7 @@ const APART_S: f64 = 1200.0;
 /// By so much longer they must take before the rest, in ln, and by so many standard errors.
 const LASTS: f64 = 0.25;
 const SURELY: f64 = 5.0;
-/// With so much longer in either span, one look is enough.
+/// With so much longer in both spans, one look is enough.
 const FAR: f64 = 1.5;
 /// Fewer requests before the rest and at its end say nothing.
 const REQUESTS_MIN: f64 = 6.0;
@@ -40,9 +40,11 @@ const VARIANCE_MIN: f64 = 0.01;
 /// Of as many as were in progress with an effect, so much may be afterwards, and this at least.
 const FEWER: f64 = 0.3;
 const FEWEST: f64 = 0.1;
+/// In so many seconds that becomes e times as many, also where no look tells anything; when it is more than had an effect, by more than [`AS_MANY`], that is forgotten.
+const AGES_S: f64 = 3600.0;
 /// Each rest that shows none lets in so many times as many.
 const MORE: f64 = 2.0;
-/// Where about as many have an effect again, within this factor, it is the square root of that each time, so much at least; and again by so much more after each rest that shows none.
+/// Where about as many have an effect again, within this factor, one look is enough, and it is the square root of that each time, so much at least; and again by so much more after each rest that shows none.
 const AS_MANY: f64 = 1.6;
 const MORE_MIN: f64 = 1.2;
 const SOONER: f64 = 1.07;
@@ -123,13 +125,13 @@ pub(super) struct Rests {
     apart_s: f64,
     /// For how long it is held where an effect is found again.
     held_s: f64,
-    /// The most that may be in progress, as many as were when an effect was found, and how fast that grows.
+    /// The most that may be in progress, as many as might be when an effect was found, and how fast that grows.
     cap: f64,
     found_at: f64,
     grows: f64,
     /// Whether the last look has found an effect, which may have been chance.
     is_suspected: bool,
-    /// What requests of each lane took in either span before the rest and at its end.
+    /// What requests of each lane took in the two spans before the rest and at its end.
     samples: Vec<[Sample; 3]>,
     /// Makes the times between looks uneven, so that nothing periodic keeps step with them.
     uneven: u64,
@@ -205,8 +207,12 @@ impl Rests {
             }
             Phase::Rests(_, work) => self.ends(now, work),
             Phase::Held(until) if now < until => Phase::Held(until),
-            Phase::Held(_) => Phase::Usual(AGAIN_S),
+            Phase::Held(_) => self.usual(),
         };
+        self.cap *= (seconds / AGES_S).exp();
+        if self.cap > AS_MANY * self.found_at {
+            self.release();
+        }
     }
 
     /// Nobody of the foreground was there for a while: there is nothing to compare.
@@ -215,7 +221,8 @@ impl Rests {
             // What has begun meanwhile is to be over.
             Phase::Usual(left_s) => Phase::Usual(left_s.max(AGAIN_S)),
             Phase::Before(..) | Phase::Rests(..) => {
-                Phase::Usual(self.apart_s.clamp(AGAIN_S, FIRST_S))
+                self.apart_s = self.apart_s.clamp(AGAIN_S, FIRST_S);
+                self.usual()
             }
             Phase::Held(until) => Phase::Held(until),
         };
@@ -263,17 +270,21 @@ impl Rests {
             Found::Longer { .. } if present < CONTRAST_MIN => {}
             Found::Longer { is_far } => {
                 self.apart_s = AGAIN_S;
-                if is_far || was_suspected {
-                    return self.fewer(now, present);
+                // In turns with it, for three quarters of the time.
+                let most = (present / 0.75).max(FEWEST / FEWER).min(self.cap);
+                let is_known = most > self.found_at / AS_MANY;
+                if is_far || was_suspected || is_known {
+                    return self.fewer(now, most);
                 }
                 self.is_suspected = true;
                 return self.usual();
             }
             Found::Nothing => {
+                let is_unused = self.cap >= 1.0 && present < UNUSED * self.cap;
                 self.held_s /= 2.0;
                 self.cap *= self.grows;
                 self.grows = (SOONER * self.grows).min(MORE);
-                if self.cap >= 1.0 && present < UNUSED * self.cap {
+                if is_unused {
                     self.release();
                 }
             }
@@ -281,18 +292,18 @@ impl Rests {
                 self.held_s = 0.0;
                 self.release();
             }
-            Found::Unknown => {}
+            Found::Unknown => self.is_suspected = was_suspected,
         }
         let longest_s = if self.cap.is_finite() { APART_CAPPED_S } else { APART_S };
         self.apart_s = self.apart_s.min(longest_s);
         self.usual()
     }
 
-    /// So many had an effect: fewer may be from now on, or none for a while.
-    fn fewer(&mut self, now: Moment, present: f64) -> Phase {
-        let is_again = (self.found_at / AS_MANY..self.found_at * AS_MANY).contains(&present);
+    /// As many as could be had an effect: fewer may be from now on, or none for a while.
+    fn fewer(&mut self, now: Moment, most: f64) -> Phase {
+        let is_again = (self.found_at / AS_MANY..self.found_at * AS_MANY).contains(&most);
         self.grows = if is_again { self.grows.sqrt().max(MORE_MIN) } else { MORE };
-        (self.cap, self.found_at) = ((FEWER * present).max(FEWEST), present);
+        (self.cap, self.found_at) = ((FEWER * most).max(FEWEST), most);
         let held_s = self.held_s;
         self.held_s = (2.0 * held_s).clamp(HELD_S, HELD_MAX_S);
         if held_s < 1.0 {
@@ -389,6 +400,43 @@ mod tests {
                 run(&mut Rests::none(), 3600, |_, is_after| if is_after { times } else { 1.0 });
             assert!(there < 0.15, "{times}: {there}");
         }
+    }
+
+    /// More than five have one, for ten seconds.
+    #[test]
+    fn it_stays_with_as_many_as_have_no_effect() {
+        let mut rests = Rests::none();
+        let (mut now, mut last, mut felt) = (Moment::ZERO, None, 0);
+        let mut random = fastrand::Rng::with_seed(5);
+        let steps = 4 * 3600 * 20;
+        for step in 0..steps {
+            let is_with = step / 20 % 4 != 0;
+            if !is_with {
+                rests.begins(now);
+            }
+            let is_there = is_with && rests.until().is_none();
+            let running = if is_there { rests.most().min(10.0) } else { 0.0 };
+            if running > 5.0 {
+                last = Some(step);
+            }
+            rests.pass(now, STEP.as_secs_f64(), running.round() as u32);
+            let is_after = last.is_some_and(|last| step - last < 200);
+            felt += u32::from(is_after && step > steps / 2);
+            let ln = if is_after { 0.7 } else { 0.0 } + random.f64() - 0.5;
+            rests.answered(now, now, LaneId(0), ln);
+            now = now + STEP;
+        }
+        let part = f64::from(felt) / (f64::from(steps) / 2.0);
+        assert!(part < 0.4, "{part}");
+    }
+
+    #[test]
+    fn what_is_not_looked_at_any_more_is_forgotten() {
+        let mut rests = Rests::none();
+        rests.fewer(Moment::ZERO, 10.0);
+        assert_eq!(rests.most(), 3.0);
+        (1..=2 * 3600).for_each(|second| rests.pass(Moment::from_millis(second * 1000), 1.0, 0));
+        assert_eq!(rests.most(), f64::INFINITY);
     }
 
     #[test]
