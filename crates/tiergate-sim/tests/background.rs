@@ -1,6 +1,6 @@
 //! What background classes must be: unfelt by the foreground, and served with what that leaves.
 //!
-//! The law's constants were chosen with seeds below 400; its last faults were found, and one constant (`ROUGHLY`) chosen, with those up to 505.
+//! The law's constants were chosen with seeds below 400; its last faults were found, and `ROUGHLY` and the constants of rests chosen, with those up to 525.
 
 #![allow(clippy::disallowed_macros, reason = "tests say what they measured")]
 
@@ -336,7 +336,7 @@ fn it_is_not_given_up_for_pauses_of_the_origin() {
     }
 }
 
-/// A proxy there takes the origin for dead for ten seconds after an answer that was late, as some of the background's are: of the foreground two thirds failed, in turns with the background and without.
+/// A proxy there takes the origin for dead for ten seconds after an answer that was late, as some of the background's are: without rests most of the foreground fails, in turns with the background and without.
 #[test]
 fn what_outlasts_its_turns_makes_it_rest() {
     let mut plain = scenario(&subjects()[1], 1.0, LimitKind::Adaptive, true);

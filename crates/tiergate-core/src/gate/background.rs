@@ -141,9 +141,7 @@ impl Background {
     /// Whether those in progress have long kept all others of it waiting.
     pub(super) fn is_stuck(&self, now: Moment) -> bool {
         let is_crowded = self.is_full && self.running > 0 && self.running >= self.bound();
-        // In its place nobody could begin.
-        let rests = self.law.rests_until().is_some() && !self.is_quiet;
-        is_crowded && !rests && now.since(self.moved_at) >= STUCK
+        is_crowded && now.since(self.moved_at) >= STUCK
     }
 
     /// How long nobody of the foreground must have been there for nobody to be expected.
@@ -196,7 +194,9 @@ impl Background {
     /// So many of it are in progress, and the foreground fills the limit or does not.
     pub(super) fn looks(&mut self, now: Moment, running: u32, is_limit_full: bool) {
         let before = std::mem::replace(&mut self.running, running);
-        if running < before || before == 0 || self.law.rests_until().is_some() {
+        // In a rest nobody could begin in the place of another.
+        let rests = self.law.rests_until().is_some() && !self.is_quiet;
+        if running < before || before == 0 || rests {
             self.moved_at = now;
         }
         if running > 0 {

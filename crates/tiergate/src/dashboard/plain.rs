@@ -133,8 +133,7 @@ pub(super) fn background(view: &View) -> impl Iterator<Item = String> {
             (BackgroundLimit::Slowdown, _) => "; more made others far slower".to_owned(),
             (BackgroundLimit::LastingEffect, _) => "; more had a lasting effect".to_owned(),
         });
-        let rests = it.rests_seconds.filter(|_| !it.quiet);
-        let rests = rests.map_or(String::new(), |s| format!(" (rests for {s:.0} s)"));
+        let rests = it.rests_seconds.map_or(String::new(), |s| format!(" (rests for {s:.0} s)"));
         format!(
             "background {of}running {} of {:.1}{quiet}{rests}  each makes others {:+.1} % longer, give or take {:.1}{by}",
             it.running,
