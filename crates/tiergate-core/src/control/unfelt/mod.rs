@@ -19,6 +19,7 @@ mod effect;
 mod kind;
 mod rests;
 mod turn;
+mod uneven;
 mod worth;
 
 use crate::collections::grown;
@@ -31,6 +32,7 @@ use kind::Kind;
 use rests::Rests;
 use std::time::Duration;
 use turn::{Ends, REQUESTS_MIN, TURNS, Turn, Turns};
+use uneven::Uneven;
 use worth::Worth;
 
 /// How much longer the foreground may take because of the background, in ln.
@@ -140,7 +142,7 @@ pub(crate) struct Unfelt {
     ends: Ends,
     seen: Moment,
     /// Makes the lengths of turns uneven, so that nothing periodic keeps step with them.
-    uneven: u64,
+    uneven: Uneven,
 }
 
 impl Unfelt {
@@ -164,7 +166,7 @@ impl Unfelt {
             is_unused: false,
             ends: Ends::default(),
             seen: now,
-            uneven: 0x9e37_79b9_7f4a_7c15,
+            uneven: Uneven::FIRST,
         };
         law.begins_anew(now, 0, false);
         law
@@ -368,7 +370,7 @@ impl Unfelt {
         if turn.requests() < REQUESTS_MIN {
             return turn.began + TURN_LONGEST;
         }
-        let uneven = 1.0 + (self.uneven >> 48) as f64 / 65_536.0;
+        let uneven = 1.0 + self.uneven.part();
         if turn.requests() < REQUESTS * times {
             return turn.began + longest.mul_f64(0.25 + uneven / 2.0);
         }
@@ -445,11 +447,9 @@ impl Unfelt {
         let is_rest = self.rests.until().is_some();
         self.turns.begin(Turn { is_with, is_rest, began: now, variance, ..Turn::NONE });
         self.kinds.iter_mut().for_each(Kind::begin);
-        self.uneven ^= self.uneven << 13;
-        self.uneven ^= self.uneven >> 7;
-        self.uneven ^= self.uneven << 17;
+        self.uneven.go_on();
         let may_halve = is_with && self.worth.wants_half(self.most);
-        self.turns.present_mut().is_half = may_halve && self.uneven.is_multiple_of(HALF_ONE_IN);
+        self.turns.present_mut().is_half = may_halve && self.uneven.is_one_in(HALF_ONE_IN);
         self.settle_refusals();
         self.ends = Ends::default();
         let (bound, whole) = (self.allowed(), self.worth.whole(self.most));

@@ -10,6 +10,7 @@
 //! Source: ours.
 
 use super::effect::CONTRAST_MIN;
+use super::uneven::Uneven;
 use crate::collections::grown;
 use crate::names::LaneId;
 use crate::time::Moment;
@@ -134,7 +135,7 @@ pub(super) struct Rests {
     /// What requests of each lane took in the two spans before the rest and at its end.
     samples: Vec<[Sample; 3]>,
     /// Makes the times between looks uneven, so that nothing periodic keeps step with them.
-    uneven: u64,
+    uneven: Uneven,
 }
 
 impl Rests {
@@ -148,7 +149,7 @@ impl Rests {
             grows: MORE,
             is_suspected: false,
             samples: Vec::new(),
-            uneven: 0x9e37_79b9_7f4a_7c15,
+            uneven: Uneven::FIRST,
         }
     }
 
@@ -253,10 +254,8 @@ impl Rests {
 
     /// As it may, until the next look.
     fn usual(&mut self) -> Phase {
-        self.uneven ^= self.uneven << 13;
-        self.uneven ^= self.uneven >> 7;
-        self.uneven ^= self.uneven << 17;
-        Phase::Usual(self.apart_s * (0.25 + 1.5 * (self.uneven >> 48) as f64 / 65_536.0))
+        self.uneven.go_on();
+        Phase::Usual(self.apart_s * (0.25 + 1.5 * self.uneven.part()))
     }
 
     /// A rest is over; the work of the background before it and at its end, in requests times seconds. O(lanes).
